@@ -45,5 +45,7 @@ ThinkingMarks engine_thinking_marks(const Engine *engine);
 /* Renders and tokenizes a chat with the engine's template, as chat_template_encode(), with its memory on the account of
  * activations; kept prompts make way for it. */
 int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err);
+/* Renders a chat, as chat_template_render(), with its memory on the same account. */
+int engine_render_chat(Engine *engine, const ChatInput *input, StrBuf *text, ErrText *err);
 
 #endif

@@ -171,6 +171,8 @@ int ctl_answer_put(CtlAnswer *answer, const Ctl *ctl, const CoordgenEvent *event
 void ctl_answer_end(CtlAnswer *answer, bool ends_line);
 /* Sets what the options say about thinking and parts; false: after a message. */
 bool ctl_thinking(const Ctl *ctl, CoordgenGenerateOptions *options);
+/* ctl_constraint.c: what the answer may be. textp: out: text of a file, which the caller frees. 0 or an exit status. */
+int ctl_constraint(Ctl *ctl, CoordgenGenerateOptions *options, char **textp);
 
 /* ctl_completion.c */
 /* Parses numbers separated by blanks, commas or brackets; the caller frees *idsp. false: after a message. */
@@ -212,6 +214,11 @@ void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, cons
         { "think", 0, "N", "think for at most N tokens, then answer" },                                                \
         { "no-think", 0, NULL, "answer without thinking" },                                                            \
         { "no-split", 0, NULL, "thinking and calls as the model writes them, in the text" },                           \
+        { "json-schema", 0, "FILE|TEXT", "the answer is JSON that fits this schema; {}: any JSON" },                   \
+        { "compact", 0, NULL, "with --json-schema: no white space" },                                                  \
+        { "grammar", 0, "FILE|TEXT", "the answer fits this grammar (GBNF)" },                                          \
+        { "regex", 0, "PATTERN", "the answer matches this regular expression, as a whole" },                           \
+        { "no-end-in-time", 0, NULL, "let the end of --max-tokens cut such an answer off" },                           \
         { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {           \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }

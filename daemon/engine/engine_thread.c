@@ -58,8 +58,10 @@ static int check_answer(const JobNews *news, ErrText *err) {
 
 static int tokenize(Job *job, JobNews *news, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
-    int r = job_encode(job, &news->tokens, err);
+    int r = job->input.render_only ? job_render(job, &news->text, err) : job_encode(job, &news->tokens, err);
 
+    if (!r && job->input.render_only)
+        return check_answer(news, err);
     if (r || job->input.count_only)
         return r;
     for (size_t i = 0; i < news->tokens.n; i++) {

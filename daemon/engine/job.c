@@ -53,7 +53,11 @@ int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call) {
     }
     if (call && !(copy = call_copy(call)))
         return err_raise(-ENOMEM);
-    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n, part, copy, 0 };
+    news->marks[news->n_marks++] = (JobMark){ .text_end = news->text.len_bytes,
+                                              .tokens_end = news->tokens.n,
+                                              .logprobs_end = news->logprobs.n,
+                                              .part = part,
+                                              .call = copy };
     return 0;
 }
 
@@ -91,13 +95,12 @@ void job_news_deinit(JobNews *news) {
     token_list_deinit(&news->tokens);
     for (size_t i = 0; i < news->n_marks; i++)
         free(news->marks[i].call);
+    job_logprobs_deinit(&news->logprobs);
     free(news->marks);
     *news = (JobNews){ 0 };
 }
 
-static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
-    int r = engine_encode_chat(job->engine, &job->input.chat, list, err);
-
+static int chat_code(int r) {
     switch (r) {
     case CHAT_E_ROLE:
     case CHAT_E_REFUSED:
@@ -110,6 +113,10 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
         return JOB_E_TOOLS;
     case CHAT_E_DOCUMENTS:
         return JOB_E_DOCUMENTS;
+    case CHAT_E_KWARGS:
+        return JOB_E_KWARGS;
+    case CHAT_E_THINKING:
+        return JOB_E_THINKING;
     case CHAT_E_MEMORY:
         return JOB_E_MEMORY;
     case CHAT_E_TOO_LONG:
@@ -148,7 +155,7 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     int r;
 
     if (job->input.chat.n_messages)
-        return encode_chat(job, list, err);
+        return chat_code(engine_encode_chat(job->engine, &job->input.chat, list, err));
     if (job->input.n_tokens)
         return encode_ids(job, list, err);
     r = engine_charge_text(job->engine, &bill, job->input.text_bytes + job->input.suffix_bytes, err);
@@ -156,6 +163,10 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
         return JOB_E_MEMORY;
     r = encode_text(job, list, err);
     return r == TOKENIZER_E_NO_INFILL ? JOB_E_NO_INFILL : r > 0 ? JOB_E_TOO_LONG : r;
+}
+
+int job_render(const Job *job, StrBuf *text, ErrText *err) {
+    return chat_code(engine_render_chat(job->engine, &job->input.chat, text, err));
 }
 
 /* Tells whether the user's share has room for keys and values and trees of both the target and its draft model. */

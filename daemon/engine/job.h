@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/queue.h"
+#include "daemon/engine/job_logprobs.h"
 #include "daemon/history/draft_errand.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/engine.h"
@@ -31,19 +32,26 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_ROLE,        /* messages that the chat template refuses */
     JOB_E_TOOLS,       /* tools that are no JSON, or that the chat template ignores */
     JOB_E_DOCUMENTS,   /* documents that are no JSON, or that the chat template ignores */
+    JOB_E_KWARGS,      /* variables that the chat template never reads */
+    JOB_E_THINKING,    /* a limit on the thinking of a model that has none */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_NO_INFILL,   /* a suffix for a model that cannot fill in */
     JOB_E_CANCELLED,
-    JOB_E_MODEL,  /* a model file that is corrupt or not supported */
-    JOB_E_ANSWER, /* the answer does not fit a message */
+    JOB_E_MODEL,   /* a model file that is corrupt or not supported */
+    JOB_E_ANSWER,  /* the answer does not fit a message */
+    JOB_E_COMPLEX, /* the constraint's grammar is too complex behind the answer so far */
+    JOB_E_SHORT,   /* max_tokens leaves no room for a whole text of the constraint */
 };
+
+#define JOB_CALL_ID_BYTES 9 /* of ids that the service makes: the length that Mistral's templates demand */
 
 /* A piece of a call, with copies of its texts, which are NUL-terminated. */
 typedef struct JobCall {
     uint32_t index;
     char *name; /* first piece of a call; else NULL */
-    char *id;   /* with the name, if the model wrote one; else NULL */
+    char *id;   /* with the name; NULL until the loop has made one, if the model wrote none */
+    char own_id[JOB_CALL_ID_BYTES + 1];
     size_t arguments_bytes;
     char texts[]; /* the arguments, then name and id */
 } JobCall;
@@ -52,6 +60,7 @@ typedef struct JobCall {
 typedef struct JobMark {
     size_t text_end;
     size_t tokens_end;
+    size_t logprobs_end; /* of entries */
     AnswerPart part;
     JobCall *call;   /* ANSWER_CALL, unless the part has tokens alone; owned */
     uint32_t choice; /* which of the answers */
@@ -65,6 +74,7 @@ typedef struct JobNews {
     GenerationUsage usage;
     StrBuf text;
     TokenList tokens;
+    JobLogprobs logprobs;
     JobMark *marks;
     size_t n_marks;
     size_t marks_room;
@@ -89,6 +99,7 @@ typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
     size_t suffix_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
     bool count_only;             /* JOB_TOKENIZE: only the number of tokens */
+    bool render_only;            /* JOB_TOKENIZE of messages: the rendered text instead of tokens */
     bool splits;                 /* JOB_GENERATE: thinking and calls are parts of their own */
 } JobInput;
 
@@ -168,6 +179,8 @@ typedef struct JobList JobList;
 
 /* Engine thread: tokenizes the prompt or the text. 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err);
+/* Engine thread: renders the messages of a JOB_TOKENIZE. 0, JOB_E_*, -errno. */
+int job_render(const Job *job, StrBuf *text, ErrText *err);
 /* Engine thread: fills in the source of model drafts for a generation that begins: a draft model, or the model's own
  * layers in memory. Without memory the generation gets none. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);

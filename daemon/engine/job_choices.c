@@ -62,6 +62,7 @@ static void add_usage(GenerationUsage *sum, const GenerationUsage *usage) {
     sum->n_output_tokens += usage->n_output_tokens;
     sum->n_reasoning_tokens += usage->n_reasoning_tokens;
     sum->n_calls += usage->n_calls;
+    sum->ended_in_time = sum->ended_in_time || usage->ended_in_time;
     sum->n_incomplete_bytes += usage->n_incomplete_bytes;
     sum->n_steps += usage->n_steps;
     sum->n_drafted_tokens += usage->n_drafted_tokens;

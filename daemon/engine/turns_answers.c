@@ -20,6 +20,10 @@ static int generation_code(int r) {
         return JOB_E_SHARE;
     case GENERATION_E_OPTIONS:
         return JOB_E_OPTIONS;
+    case GENERATION_E_COMPLEX:
+        return JOB_E_COMPLEX;
+    case GENERATION_E_SHORT:
+        return JOB_E_SHORT;
     default:
         return err_fold(r);
     }
@@ -284,13 +288,15 @@ void turns_on_delta(void *arg, const GenerationDelta *delta) {
 
     for (size_t i = 0; job->run.errand && i < delta->n_tokens; i++)
         draft_errand_add_token(job->run.errand, engine_accounts(job->engine), delta->tokens[i]);
-    if (!delta->len_bytes && !delta->call && !(delta->n_tokens && job->generate.want_tokens))
+    if (!delta->len_bytes && !delta->call && !(delta->n_tokens && job->generate.want_tokens) && !delta->logprobs)
         return;
     outbox_lock(target->turns->outbox);
     str_buf_append(&news->text, delta->text, delta->len_bytes);
     if (job->generate.want_tokens)
         for (size_t i = 0; i < delta->n_tokens && !r; i++)
             r = token_list_add(&news->tokens, delta->tokens[i]);
+    for (size_t i = 0; delta->logprobs && i < delta->n_tokens && !r; i++)
+        r = job_logprobs_add(&news->logprobs, engine_tokenizer(target->job->engine), &delta->logprobs[i]);
     if (!r)
         r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news, delta->part, delta->call);
     if (!r)
@@ -357,6 +363,13 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
 
     if (r == GENERATION_E_READ) {
         turns_end_answer(turns, job, GENERATION_RUNNING, JOB_E_MODEL, err);
+        return false;
+    }
+    if (r == GENERATION_E_COMPLEX || r == GENERATION_E_MEMORY) {
+        err_set(err, 0, "%s",
+                r == GENERATION_E_COMPLEX ? "what may follow the answer so far is too complex to be found in time"
+                                          : "no memory for the states of the constraint");
+        turns_end_answer(turns, job, GENERATION_RUNNING, generation_code(r), err);
         return false;
     }
     if (r) {

@@ -41,10 +41,11 @@ ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const Chat
             .n_tool_calls = from->n_tool_calls,
             .tool_call_id = from->tool_call_id,
             .name = from->name,
+            .reasoning = from->reasoning,
         };
         for (size_t k = 0; k < from->n_tool_calls; k++)
-            *calls++ = (ChatToolCall){ from->tool_calls[k]->id, from->tool_calls[k]->name,
-                                       from->tool_calls[k]->arguments };
+            *calls++ =
+                (ChatToolCall){ from->tool_calls[k]->id, from->tool_calls[k]->name, from->tool_calls[k]->arguments };
     }
     return list;
 }
@@ -59,7 +60,8 @@ size_t handler_messages_bytes(const Coordgen__V1__Messages *messages) {
     for (size_t i = 0; i < messages->n_message; i++) {
         const Coordgen__V1__Message *message = messages->message[i];
 
-        sum_bytes += text_bytes(message->text) + text_bytes(message->tool_call_id) + text_bytes(message->name);
+        sum_bytes += text_bytes(message->text) + text_bytes(message->tool_call_id) + text_bytes(message->name) +
+                     text_bytes(message->reasoning);
         for (size_t k = 0; k < message->n_tool_calls; k++)
             sum_bytes += text_bytes(message->tool_calls[k]->id) + text_bytes(message->tool_calls[k]->name) +
                          text_bytes(message->tool_calls[k]->arguments);

@@ -35,6 +35,8 @@ static void fill_end(Coordgen__V1__ChoiceEnd *to, uint32_t choice, uint64_t seed
     to->reasoning_tokens = usage->n_reasoning_tokens;
     to->has_tool_calls = usage->n_calls > 0;
     to->tool_calls = usage->n_calls;
+    to->has_ended_in_time = usage->ended_in_time;
+    to->ended_in_time = usage->ended_in_time;
     to->has_incomplete_bytes = usage->n_incomplete_bytes > 0;
     to->incomplete_bytes = usage->n_incomplete_bytes;
 }

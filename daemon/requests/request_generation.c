@@ -7,8 +7,10 @@
 #include "base/min_max.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/delta_logprobs.h"
 #include "daemon/requests/request_choices.h"
 #include "daemon/requests/request_failure.h"
+#include "daemon/requests/sampling_message.h"
 #include "daemon/requests/session.h"
 
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
@@ -82,6 +84,7 @@ static void send_deltas(Request *request, const JobNews *news) {
         Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
         Coordgen__V1__ToolCallDelta call;
         JobMark to = news->marks[i];
+        DeltaLogprobs logprobs;
 
         reply_init(&response, request->id);
         delta.has_sequence = true;
@@ -99,6 +102,7 @@ static void send_deltas(Request *request, const JobNews *news) {
             call_fill(&call, to.call);
             delta.call = &call;
         }
+        delta_logprobs_fill(&logprobs, &news->logprobs, from.logprobs_end, to.logprobs_end, &delta);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
         response.generate_delta = &delta;
         connection_send(request->peer->connection, &response);
@@ -137,42 +141,6 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     timings->total_us = request_since_us(request->times.received_ns, now_ns);
 }
 
-static void fill_sampling(const SamplerOptions *from, Coordgen__V1__SamplingOptions *sampling) {
-    coordgen__v1__sampling_options__init(sampling);
-    sampling->has_temperature = sampling->has_top_k = sampling->has_top_p = sampling->has_min_p = true;
-    sampling->has_repetition_penalty = sampling->has_repetition_window = sampling->has_seed = true;
-    sampling->temperature = from->temperature;
-    sampling->top_k = from->top_k;
-    sampling->top_p = from->top_p;
-    sampling->min_p = from->min_p;
-    sampling->repetition_penalty = from->repetition_penalty;
-    sampling->repetition_window = from->repetition_window;
-    sampling->seed = from->seed;
-}
-
-static Coordgen__V1__SamplingOrigin origin_of(const SamplingChoice *choice, SamplingField field) {
-    static const Coordgen__V1__SamplingOrigin origins[] = {
-        [SAMPLING_FROM_SERVICE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_SERVICE,
-        [SAMPLING_FROM_REQUEST] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_REQUEST,
-        [SAMPLING_FROM_FILE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FILE,
-        [SAMPLING_FROM_FAMILY] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FAMILY,
-    };
-
-    return origins[choice->origins[field]];
-}
-
-static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigins *origins) {
-    coordgen__v1__sampling_origins__init(origins);
-    origins->has_temperature = origins->has_top_k = origins->has_top_p = origins->has_min_p = true;
-    origins->has_repetition_penalty = origins->has_repetition_window = true;
-    origins->temperature = origin_of(from, SAMPLING_TEMPERATURE);
-    origins->top_k = origin_of(from, SAMPLING_TOP_K);
-    origins->top_p = origin_of(from, SAMPLING_TOP_P);
-    origins->min_p = origin_of(from, SAMPLING_MIN_P);
-    origins->repetition_penalty = origin_of(from, SAMPLING_REPETITION_PENALTY);
-    origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
-}
-
 /* Returns the effective limit on output tokens: the smaller one of the request's limit and the rest of the context. */
 static uint32_t effective_max_tokens(const Request *request) {
     uint32_t asked = request->job.generate.options.max_tokens, left;
@@ -185,43 +153,77 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
-/* Appends the new text to the answer that the session will keep, which begins with the request's answer_prefix. */
+/* Gives the calls that have begun their ids, where the model wrote none: letters and digits, different for each call
+ * since the service's start, and hardly ever those of a service before. */
+static void name_calls(const Request *request, JobNews *news) {
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    for (size_t i = 0; i < news->n_marks; i++) {
+        JobCall *call = news->marks[i].call;
+        uint64_t number;
+
+        if (!call || !call->name || call->id)
+            continue;
+        /* An odd factor keeps different numbers different; 62^9 is above 2^53. */
+        number = ((request->serial << 16 | (news->marks[i].choice & 15) << 12 | (call->index & 4095)) +
+                  request->times.received_ns / 1000000000 * 1000003) *
+                     UINT64_C(0x9e3779b97f4a7c15) &
+                 ((UINT64_C(1) << 53) - 1);
+        for (size_t k = 0; k < JOB_CALL_ID_BYTES; k++, number /= 62)
+            call->own_id[k] = digits[number % 62];
+        call->own_id[JOB_CALL_ID_BYTES] = 0;
+        call->id = call->own_id;
+    }
+}
+
+/* Appends the news to the answer that the session will keep, which begins with the request's answer_prefix. */
 static void keep_answer(Request *request, const JobNews *news) {
     const ChatInput *chat = &request->job.input.chat;
-    const size_t prefix_bytes = news->text.len_bytes && !request->answer.text.len_bytes ? chat->answer_prefix_bytes : 0;
+    const size_t prefix_bytes =
+        news->text.len_bytes && !request->answer.kept.text.len_bytes ? chat->answer_prefix_bytes : 0;
 
     /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
-    if (user_charge(request->user, request->is_admin, &request->bill, prefix_bytes + news->text.len_bytes))
-        request->answer.text.failed = true;
-    str_buf_append(&request->answer.text, prefix_bytes ? chat->answer_prefix : "", prefix_bytes);
-    str_buf_append(&request->answer.text, news->text.data ? news->text.data : "", news->text.len_bytes);
+    if (user_charge(request->user, request->is_admin, &request->bill, prefix_bytes + kept_answer_bytes(news)))
+        request->answer.kept.failed = true;
+    str_buf_append(&request->answer.kept.text, prefix_bytes ? chat->answer_prefix : "", prefix_bytes);
+    kept_answer_add(&request->answer.kept, news);
+}
+
+/* Adds prompt and answer to a session of raw prompts. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int remember_text(const Request *request) {
+    Session *session = request->session;
+    const StrBuf *answer = &request->answer.kept.text;
+    const size_t before = session->text.len_bytes;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+
+    str_buf_append(&text, request->input.raw.data + before, request->input.raw.len_bytes - before);
+    str_buf_append(&text, answer->data, answer->len_bytes);
+    return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
 }
 
 /* Adds question and answer to the session, if there is an answer. Return: 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int remember_turn(const Request *request) {
     Session *session = request->session;
-    const StrBuf *answer = &request->answer.text;
+    const KeptAnswer *answer = &request->answer.kept;
     _cleanup_(freep) ChatMessage *turn = NULL;
     const size_t n = request->input.n_own_messages;
+    int r;
 
-    if (str_buf_failed(answer))
+    if (answer->failed)
         return -ENOMEM;
-    if (!answer->len_bytes)
+    if (kept_answer_is_empty(answer))
         return 0;
-    if (!request->job.input.chat.n_messages) {
-        const size_t before = session->text.len_bytes;
-        _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-
-        str_buf_append(&text, request->input.raw.data + before, request->input.raw.len_bytes - before);
-        str_buf_append(&text, answer->data, answer->len_bytes);
-        return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
-    }
+    if (!request->job.input.chat.n_messages)
+        return remember_text(request);
     turn = calloc(n + 1, sizeof(*turn));
     if (!turn)
         return err_raise(-ENOMEM);
     memcpy(turn, request->input.messages + request->job.input.chat.n_messages - n, n * sizeof(*turn));
-    turn[n] = (ChatMessage){ .role = CHAT_ROLE_ASSISTANT, .text = answer->data, .len_bytes = answer->len_bytes };
-    return session_add_messages(session, turn, n + 1);
+    r = kept_answer_message(answer, &turn[n]);
+    if (!r)
+        r = session_add_messages(session, turn, n + 1);
+    free((ChatToolCall *)(uintptr_t)turn[n].tool_calls);
+    return r;
 }
 
 void request_generation_finish(Request *request, GenerationEnd end) {
@@ -247,8 +249,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
-        fill_sampling(&request->job.generate.sampling.options, &sampling);
-        fill_origins(&request->job.generate.sampling, &origins);
+        sampling_message_fill(&request->job.generate.sampling.options, request->message->generate->sampling, &sampling);
+        sampling_message_fill_origins(&request->job.generate.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
         usage.prompt_tokens = request->answer.usage.n_prompt_tokens;
         usage.cached_tokens = request->answer.usage.n_cached_tokens;
@@ -286,6 +288,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.reasoning_tokens = request->answer.usage.n_reasoning_tokens;
         done.has_tool_calls = request->answer.usage.n_calls > 0;
         done.tool_calls = request->answer.usage.n_calls;
+        done.has_ended_in_time = request->answer.usage.ended_in_time;
+        done.ended_in_time = request->answer.usage.ended_in_time;
         done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
         done.incomplete_bytes = request->answer.usage.n_incomplete_bytes;
         request_fill_choices(request, end, &choices, &done);
@@ -298,13 +302,14 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     request_end(request);
 }
 
-void request_generation_tell(Request *request, const JobNews *news) {
+void request_generation_tell(Request *request, JobNews *news) {
     if (news->started) {
         request->times.started_ns = news->started_ns;
         request->answer.context_tokens = news->context_tokens;
     }
     request->answer.usage = news->usage;
     if (request->peer) {
+        name_calls(request, news);
         if (request->session)
             keep_answer(request, news);
         send_deltas(request, news);

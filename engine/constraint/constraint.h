@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/memory/account.h"
 #include "engine/constraint/constraint_vocabulary.h"
 #include "text/grammar/grammar.h"
 
@@ -38,15 +39,18 @@ typedef struct ConstraintTrigger {
     uint32_t segment; /* or CONSTRAINT_END, CONSTRAINT_REFUSED */
 } ConstraintTrigger;
 
+/* Free text: begin with CONSTRAINT_FREE_TEXT. */
 typedef struct ConstraintFree {
     ConstraintTrigger triggers[CONSTRAINT_TRIGGERS_MAX];
     uint32_t n_triggers;
     bool is_end_allowed; /* the answer may end in the segment */
     uint32_t tokens_max; /* tokens that may stay in the segment; then `over` begins. UINT32_MAX: any number; 0: `over`
                           * begins at once */
-    uint32_t over;       /* a TOKENS segment; unused without tokens_max. Near the end of the answer's room it begins
-                          * earlier, if nothing else leads to an end in time */
+    uint32_t over;       /* a TOKENS segment, needed with tokens_max; CONSTRAINT_END: none. Near the end of the
+                          * answer's room it begins earlier, to leave room for what follows */
 } ConstraintFree;
+
+#define CONSTRAINT_FREE_TEXT ((ConstraintFree){ .tokens_max = UINT32_MAX, .over = CONSTRAINT_END })
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
@@ -91,7 +95,11 @@ DEFINE_CLEANUP(Constraint, constraint_unref)
 
 /* Returns the least number of tokens of a whole answer, as far as it is known: no answer needs more. */
 uint32_t constraint_least_tokens(const Constraint *constraint);
+/* Whether text of a grammar comes first: then a space that a tokenizer puts before texts counts as text. */
+bool constraint_begins_with_text(const Constraint *constraint);
 ConstraintVocabulary *constraint_vocabulary(const Constraint *constraint);
+/* Charges its memory until it is freed. Call it once, before other threads know the constraint. 0, ACCOUNT_E_LIMIT. */
+int constraint_charge(Constraint *constraint, AccountTable *accounts, AccountId id);
 size_t constraint_memory_bytes(const Constraint *constraint); /* grammars included, which others may share */
 
 #endif

@@ -225,6 +225,26 @@ static int chat_error(int r, ErrText *err) {
     }
 }
 
+/* Puts the request's variables, behind what is said about thinking: the names that known templates have for that. */
+static int put_kwargs(JinjaRendering *rendering, const ChatInput *input, ErrText *err) {
+    static const char *const taken[] = {
+        "messages",  "tools",     "documents", "add_generation_prompt", "bos_token",
+        "eos_token", "unk_token", "pad_token", "raise_exception",       "strftime_now"
+    };
+    const bool is_on = input->thinking == CHAT_THINKING_ON;
+    int r;
+
+    if (input->thinking != CHAT_THINKING_DEFAULT) {
+        jinja_put_bool(rendering, jinja_variable(rendering, "enable_thinking"), is_on);
+        jinja_put_bool(rendering, jinja_variable(rendering, "thinking"), is_on);
+    }
+    if (!input->kwargs)
+        return 0;
+    r = jinja_put_members(rendering, "template_kwargs", input->kwargs, input->kwargs_bytes, taken, ARRAY_LEN(taken),
+                          err);
+    return r == JINJA_E_RUN ? CHAT_E_KWARGS : chat_error(r, err);
+}
+
 typedef int ChatOutputFn(void *arg, const JinjaOutput *output, ErrText *err);
 
 /* Renders, and hands the output to fn. */
@@ -237,7 +257,7 @@ static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, c
     JinjaOutput output;
     int r;
 
-    options.input_bytes = input->tools_bytes + input->documents_bytes;
+    options.input_bytes = input->tools_bytes + input->documents_bytes + input->kwargs_bytes;
     for (size_t i = 0; i < input->n_messages; i++)
         options.input_bytes += chat_message_bytes(&input->messages[i]);
     r = chat_values_init(&values, input->messages, input->n_messages);
@@ -249,6 +269,9 @@ static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, c
     r = chat_values_put(&values, rendering, input->messages, input->n_messages, err);
     if (r)
         return r == JINJA_E_RUN ? CHAT_E_CALLS : chat_error(r, err);
+    r = put_kwargs(rendering, input, err);
+    if (r)
+        return r;
     jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), !input->no_generation_prompt);
     r = put_json(rendering, "tools", input->tools, input->tools_bytes, err);
     if (r == JINJA_E_RUN)
@@ -362,6 +385,43 @@ static int encode_with_answer(const ChatTokens *tokens, const JinjaOutput *outpu
                                 err);
 }
 
+/* The prompt behind an empty thinking. */
+typedef struct EndedThinking {
+    StrBuf *text, *own;
+    JinjaOutput output;
+} EndedThinking;
+
+/* end_thinking() - put the end of an empty thinking behind a prompt
+ *
+ * A template that was told to leave the thinking out has closed it, or never opens it. A template that opens it in any
+ * case gets the closing mark, behind an empty line if the opening mark has a line of its own. A template that reads no
+ * variable leaves it to the model, which gets the whole empty block, as Qwen3's template writes it.
+ */
+static int end_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, EndedThinking *ended) {
+    const JinjaOutput *output = *outputp;
+    const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
+    const bool is_line = output->len_bytes && output->data[output->len_bytes - 1] == '\n';
+    size_t n;
+
+    if (!marks.open || tokens->input->no_generation_prompt)
+        return 0;
+    str_buf_append(ended->text, output->data, output->len_bytes);
+    str_buf_append(ended->own, output->own, output->len_bytes);
+    if (thinking_is_open(&marks, output->data, output->own, output->len_bytes))
+        str_buf_addf(ended->text, is_line ? "\n%s\n\n" : "%s", marks.close);
+    else if (!jinja_template_uses(tokens->jinja, "enable_thinking") && !jinja_template_uses(tokens->jinja, "thinking"))
+        str_buf_addf(ended->text, "%s\n\n%s\n\n", marks.open, marks.close);
+    for (n = output->len_bytes; n < ended->text->len_bytes; n++)
+        str_buf_append(ended->own, &(uint8_t){ 1 }, 1);
+    if (str_buf_failed(ended->text) || str_buf_failed(ended->own))
+        return err_raise(-ENOMEM);
+    ended->output = (JinjaOutput){ .data = ended->text->data ? ended->text->data : "",
+                                   .own = (const uint8_t *)ended->own->data,
+                                   .len_bytes = ended->text->len_bytes };
+    *outputp = &ended->output;
+    return 0;
+}
+
 /* Adds BOS if the tokenizer asks for it and the template has not written it. */
 static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     ChatTokens *tokens = arg;
@@ -371,9 +431,15 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     const uint64_t scratch_bytes = len_bytes * TOKENIZER_SCRATCH_BYTES;
     uint32_t bos = tokenizer_bos(tokens->tokenizer);
     TokenList *list = tokens->list;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, own = STR_BUF_NULL;
+    EndedThinking ended = { .text = &text, .own = &own };
     size_t n_before = list->n;
     int r = check_used(tokens->jinja, tokens->tokenizer, input, output, err);
 
+    if (r)
+        return r;
+    if (input->thinking == CHAT_THINKING_OFF)
+        r = end_thinking(tokens, &output, &ended);
     if (r)
         return r;
     if (input->accounts)
@@ -408,18 +474,29 @@ int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, c
     return r ? r : render_chat(tokens.jinja, tokenizer, input, add_tokens, &tokens, err ? err : &own);
 }
 
-static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
-    StrBuf *text = arg;
+typedef struct ChatText {
+    ChatTokens tokens;
+    StrBuf *text;
+} ChatText;
 
+static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
+    _cleanup_(str_buf_deinit) StrBuf ended_text = STR_BUF_NULL, own = STR_BUF_NULL;
+    EndedThinking ended = { .text = &ended_text, .own = &own };
+    const ChatText *to = arg;
+    StrBuf *text = to->text;
+    int r = to->tokens.input->thinking == CHAT_THINKING_OFF ? end_thinking(&to->tokens, &output, &ended) : 0;
+
+    if (r)
+        return r;
     str_buf_append(text, output->data, output->len_bytes);
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }
 
 int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, StrBuf *text,
                          ErrText *err) {
-    const JinjaTemplate *jinja;
+    ChatText to = { .tokens = { .chat = chat, .tokenizer = tokenizer, .input = input }, .text = text };
     ErrText own;
-    int r = choose_template(chat, input, &jinja, err ? err : &own);
+    int r = choose_template(chat, input, &to.tokens.jinja, err ? err : &own);
 
-    return r ? r : render_chat(jinja, tokenizer, input, add_text, text, err ? err : &own);
+    return r ? r : render_chat(to.tokens.jinja, tokenizer, input, add_text, &to, err ? err : &own);
 }

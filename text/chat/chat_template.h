@@ -19,8 +19,17 @@ enum {
     CHAT_E_TOO_LONG = 6,    /* a prompt past the tokenizer's limit */
     CHAT_E_UNUSED = 7,      /* the template ignores the tools */
     CHAT_E_DOCUMENTS = 8,   /* documents are no JSON, or the template ignores them */
+    CHAT_E_KWARGS = 20,     /* kwargs are no JSON object, or the template never reads one of the names */
+    CHAT_E_THINKING = 21,   /* the model has no thinking that could be limited */
     CHAT_E_CALLS = 10,      /* arguments of a call in a message are no JSON object */
 };
+
+/* Whether the answer may begin with thinking. */
+typedef enum ChatThinking {
+    CHAT_THINKING_DEFAULT, /* as the template has it */
+    CHAT_THINKING_ON,      /* the template's variable says so, if it has one */
+    CHAT_THINKING_OFF,     /* the prompt ends behind the thinking, which is empty */
+} ChatThinking;
 
 /* The values that a template is rendered with. */
 typedef struct ChatInput {
@@ -30,7 +39,10 @@ typedef struct ChatInput {
     size_t tools_bytes;
     const char *documents; /* JSON; NULL: none */
     size_t documents_bytes;
-    bool calls_as_text;        /* arguments of calls are texts, for templates that do not take objects */
+    bool calls_as_text; /* arguments of calls are texts, for templates that do not take objects */
+    const char *kwargs; /* JSON object of further variables; NULL: none */
+    size_t kwargs_bytes;
+    ChatThinking thinking;
     bool no_generation_prompt; /* the prompt ends behind the last message, and not at the beginning of the answer */
     const char *answer_prefix; /* the beginning of the answer, behind the generation prompt; NULL: none */
     size_t answer_prefix_bytes;

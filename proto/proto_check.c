@@ -290,6 +290,9 @@ static int completion_check(const Coordgen__V1__GenerateRequest *generate, Frame
     if (generate->answer_prefix && generate->has_add_generation_prompt && !generate->add_generation_prompt)
         return refuse(fault, "generate.answer_prefix",
                       "it stands behind the generation prompt: leave add_generation_prompt out");
+    if (generate->answer_prefix && generate->constraint)
+        return refuse(fault, "generate.answer_prefix",
+                      "a constraint holds for the whole answer from its first token on: leave one of the two out");
     if (generate->echo && is_chat)
         return refuse(fault, "generate.echo", "messages have no text of their own: send a prompt, or leave it out");
     if (generate->echo && generate->has_session)

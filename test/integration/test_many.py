@@ -95,6 +95,17 @@ class Choices(Refusals, DaemonCase):
         self.assertEqual(explanation.decode_steps, given.done.usage.decode_steps)
         self.assertEqual(explanation.valid_rows, given.done.usage.output_tokens - 3)  # the first ones are the prompt's
 
+    def test_each_keeps_to_the_constraint(self):
+        """A constraint and log probabilities are each answer's own."""
+        options = dict(constraint=pb.Constraint(regex="[a-z]+( [a-z]+){2,5}[.]"), sampling=DRAWN, logprobs=1)
+        together = self.connect().generate(prompt(TEXT, 30, n=3, **options))
+        for i, (text, tokens, reason) in enumerate(answers(together)):
+            alone = self.connect().generate(prompt(TEXT, 30, **dict(options, sampling=dict(DRAWN, seed=DRAWN["seed"] + i))))
+            self.assertEqual((text, tokens, reason), answer(alone))
+            self.assertRegex(text.decode(), "^[a-z]+( [a-z]+){2,5}[.]$")
+            own = [entry for delta in together.deltas if delta.choice == i for entry in delta.logprobs]
+            self.assertEqual(own, [entry for delta in alone.deltas for entry in delta.logprobs])
+
     def test_cancel_ends_all(self):
         connection = self.connect()
         generation = connection.start(prompt(TEXT, 400, n=4, ignore_end=True, sampling=DRAWN))
@@ -191,6 +202,8 @@ class Prompts(Refusals, DaemonCase):
         marked = connection.generate(chat(said, answer_prefix="<|im_end|>"))
         self.assertEqual(marked.done.usage.prompt_tokens, len(rendered) + len(connection.tokenize("<|im_end|>")))
         self.refused(prompt(TEXT, answer_prefix="a"), "generate.answer_prefix", "only an answer to messages")
+        self.refused(chat(TEXT, answer_prefix="{", constraint=pb.Constraint(json_schema="{}")), "generate.answer_prefix",
+                     "a constraint holds for the whole answer")
         self.refused(chat(TEXT, answer_prefix=""), "generate.answer_prefix", "the text is empty")
         self.refused(chat(TEXT, answer_prefix="a", add_generation_prompt=False), "generate.answer_prefix",
                      "behind the generation prompt")

@@ -295,6 +295,7 @@ static void test_proto_check_tools(void **state) {
 static void test_proto_check_completions(void **state) {
     static uint32_t ids[] = { 1, 2 };
     Coordgen__V1__TokenIds tokens = COORDGEN__V1__TOKEN_IDS__INIT;
+    Coordgen__V1__Constraint constraint = COORDGEN__V1__CONSTRAINT__INIT;
     Good good;
 
     good_init(&good);
@@ -320,6 +321,11 @@ static void test_proto_check_completions(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
     good.generate.add_generation_prompt = true;
     expect(&good, 0, "");
+    constraint.form_case = COORDGEN__V1__CONSTRAINT__FORM_REGEX;
+    constraint.regex = text_x;
+    good.generate.constraint = &constraint;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
+    good.generate.constraint = NULL;
     good.generate.suffix = text_empty;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.suffix");
     good_init(&good);

@@ -178,8 +178,8 @@ int ctl_constraint(Ctl *ctl, CoordgenGenerateOptions *options, char **textp);
 /* Parses numbers separated by blanks, commas or brackets; the caller frees *idsp. false: after a message. */
 bool ctl_ids(const Ctl *ctl, const char *text, uint32_t **idsp, size_t *np);
 bool ctl_is_raw(const Ctl *ctl); /* the prompt is no message */
-/* Sets what the options say about raw prompts, the beginning of an answer and the number of answers. *idsp: freed by the
- * caller. false: after a message. */
+/* Sets what the options say about raw prompts, the beginning of an answer and the number of answers. The caller frees
+ * *idsp. false: after a message. */
 bool ctl_completion(const Ctl *ctl, CoordgenGenerateOptions *options, uint32_t **idsp);
 /* Prints the answers, each behind a line with its number. false: the output has failed. */
 bool ctl_print_choices(const Ctl *ctl, const CoordgenGenerateResult *result);

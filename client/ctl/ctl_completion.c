@@ -6,7 +6,6 @@
 
 #include "base/strings/decimal.h"
 #include "client/ctl/ctl.h"
-#include "client/ctl/ctl_json.h"
 
 /* Parses numbers separated by blanks, commas or brackets, so that a JSON array can be pasted. */
 bool ctl_ids(const Ctl *ctl, const char *text, uint32_t **idsp, size_t *np) {
@@ -134,28 +133,4 @@ bool ctl_print_choices(const Ctl *ctl, const CoordgenGenerateResult *result) {
             return false;
     }
     return true;
-}
-
-json_t *ctl_json_choices(const CoordgenGenerateResult *result) {
-    json_t *list = json_array();
-    char seed[24];
-
-    for (size_t i = 0; i < result->n_choices; i++) {
-        const CoordgenChoice *choice = &result->choices[i];
-        json_t *object = json_object();
-
-        snprintf(seed, sizeof(seed), "%" PRIu64, choice->seed); /* a string, as in the result */
-        ctl_json_set(object, "choice", json_integer((json_int_t)i));
-        ctl_json_set(object, "text", ctl_json_text(choice->text, choice->text_bytes));
-        if (*choice->reasoning)
-            ctl_json_set(object, "reasoning", ctl_json_text(choice->reasoning, strlen(choice->reasoning)));
-        if (choice->n_tool_calls)
-            ctl_json_set(object, "tool_calls", ctl_json_calls(choice->tool_calls, choice->n_tool_calls));
-        ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name((int)choice->end_reason)));
-        ctl_json_set(object, "output_tokens", json_integer(choice->output_tokens));
-        ctl_json_set(object, "incomplete_bytes", json_integer(choice->incomplete_bytes));
-        ctl_json_set(object, "seed", json_string(seed));
-        json_array_append_new(list, object);
-    }
-    return list;
 }

@@ -138,7 +138,7 @@ static json_t *sampling_origins(const CoordgenSamplingOrigins *origins) {
     return object;
 }
 
-json_t *ctl_json_calls(const CoordgenToolCall *calls, size_t n) {
+static json_t *calls_of(const CoordgenToolCall *calls, size_t n) {
     json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++) {
@@ -147,6 +147,30 @@ json_t *ctl_json_calls(const CoordgenToolCall *calls, size_t n) {
         ctl_json_set(object, "id", text_of(calls[i].id));
         ctl_json_set(object, "name", text_of(calls[i].name));
         ctl_json_set(object, "arguments", text_of(calls[i].arguments));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static json_t *choices_of(const CoordgenGenerateResult *result) {
+    json_t *list = json_array();
+    char seed[24];
+
+    for (size_t i = 0; i < result->n_choices; i++) {
+        const CoordgenChoice *choice = &result->choices[i];
+        json_t *object = json_object();
+
+        snprintf(seed, sizeof(seed), "%" PRIu64, choice->seed); /* a string, as in the result */
+        ctl_json_set(object, "choice", json_integer((json_int_t)i));
+        ctl_json_set(object, "text", ctl_json_text(choice->text, choice->text_bytes));
+        if (*choice->reasoning)
+            ctl_json_set(object, "reasoning", text_of(choice->reasoning));
+        if (choice->n_tool_calls)
+            ctl_json_set(object, "tool_calls", calls_of(choice->tool_calls, choice->n_tool_calls));
+        ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name((int)choice->end_reason)));
+        ctl_json_set(object, "output_tokens", json_integer(choice->output_tokens));
+        ctl_json_set(object, "incomplete_bytes", json_integer(choice->incomplete_bytes));
+        ctl_json_set(object, "seed", json_string(seed));
         json_array_append_new(list, object);
     }
     return list;
@@ -187,7 +211,7 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(object, "model", text_of(result->model));
     ctl_json_set(object, "text", ctl_json_text(result->text, result->text_bytes));
     ctl_json_set(object, "reasoning", text_of(result->reasoning));
-    ctl_json_set(object, "tool_calls", ctl_json_calls(result->tool_calls, result->n_tool_calls));
+    ctl_json_set(object, "tool_calls", calls_of(result->tool_calls, result->n_tool_calls));
     ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name(result->end_reason)));
     ctl_json_set(object, "priority", json_string(coordgen_priority_name(result->priority)));
     ctl_json_set(object, "max_tokens", json_integer(result->max_tokens));
@@ -197,7 +221,7 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(object, "timings", timings);
     ctl_json_set(object, "sampling", sampling);
     if (result->n_choices)
-        ctl_json_set(object, "choices", ctl_json_choices(result));
+        ctl_json_set(object, "choices", choices_of(result));
     return object;
 }
 

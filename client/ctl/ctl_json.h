@@ -20,8 +20,6 @@ json_t *ctl_json_text(const char *text, size_t len_bytes);
 json_t *ctl_json_model(const CoordgenModel *model);
 json_t *ctl_json_pair(const CoordgenModelPair *pair);
 json_t *ctl_json_result(const CoordgenGenerateResult *result);
-json_t *ctl_json_calls(const CoordgenToolCall *calls, size_t n);
-json_t *ctl_json_choices(const CoordgenGenerateResult *result); /* ctl_completion.c */
 json_t *ctl_json_error(int code, const char *message, const char *field, uint32_t retry_after_ms);
 void ctl_json_set(json_t *object, const char *key, json_t *value); /* takes value over */
 

@@ -26,7 +26,8 @@ int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, E
 int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *prompt, size_t n_prompt, uint64_t user,
                      bool of_session, size_t capacity_tokens, PrefixOutcome *outcomep, ErrText *err);
 /* Makes a sequence that will begin with the first n_shared positions of another one, which does not have all of them
- * yet. Its pages are reserved now, except those that it will share. Until sequence_feed() it waits, without positions. */
+ * yet. Its pages are reserved now, except those that it will share. Until sequence_feed() it waits, and has no
+ * positions. */
 int sequence_new_behind(Sequence **sequencep, Sequence *first, size_t n_shared, size_t capacity_tokens, ErrText *err);
 bool sequence_is_waiting(const Sequence *sequence);
 /* Gives the sequences behind this one their positions, which it must have by now. They wait no more. */

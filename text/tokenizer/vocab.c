@@ -126,7 +126,8 @@ static const struct {
     { "<|file_sep|>", INFILL_FILE },
 };
 
-/* Keys that name a token of code infill. A mark may have a newer key and an older one, which holds if both are there. */
+/* Keys that name a token of code infill. A mark may have a newer key and an older one; the older one holds if both are
+ * there. */
 static const struct {
     const char *key;
     InfillMark mark;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several answers of one prompt, token ids as a prompt, a text with a gap, the beginning of an answer, echo."""
 
+import json
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import coordgen_pb2 as pb
 
 from daemon import Daemon, DaemonCase
 from gguf import cut_layers, with_ids
-from settings import MODEL
+from settings import BIN, MODEL
 from wire import GREEDY, Refused, chat, messages_of, prompt
 
 TEXT = ("The keeper wrote: ship, lamp, rope, sail, tide, wind. The keeper wrote: ship, lamp, rope, sail, tide, wind. "
@@ -221,6 +223,41 @@ class Prompts(Refusals, DaemonCase):
     def test_a_gap_needs_a_model_for_it(self):
         self.refused(prompt(TEXT, suffix="."), "generate.suffix", "no token for a prefix to fill in the middle")
         self.refused(chat(TEXT, suffix="."), "generate.suffix", "send a prompt with it")
+
+
+class Coordgenctl(DaemonCase):
+    def ctl(self, *args, status=0):
+        run = subprocess.run([BIN / "coordgenctl", "generate", f"--socket={self.daemon.api}", "--max-tokens=6", *args],
+                             capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, status, run.stderr)
+        return run.stdout if not status else run.stderr
+
+    def test_several_answers(self):
+        options = ("--seed=7", "--temperature=1", "--raw", TEXT)
+        alone = [self.ctl("--seed=%d" % (7 + i), *options[1:]) for i in range(2)]
+        printed = self.ctl("--n=2", *options)
+        self.assertEqual(printed, "==> 1 of 2: seed 7, max-tokens <==\n%s\n\n==> 2 of 2: seed 8, max-tokens <==\n%s\n" %
+                         (alone[0], alone[1]))
+        lines = [json.loads(line) for line in self.ctl("--n=2", "--json=short", *options).splitlines()]
+        self.assertEqual({line["choice"] for line in lines[:-1]}, {0, 1})
+        for i, choice in enumerate(lines[-1]["choices"]):
+            self.assertEqual((choice["text"], choice["seed"]), (alone[i], str(7 + i)))
+            self.assertEqual(choice["text"], "".join(line["text"] for line in lines[:-1] if line["choice"] == i))
+
+    def test_other_prompts(self):
+        connection = self.connect()
+        expected = self.ctl("--temperature=0", "--raw", TEXT)
+        self.assertEqual(self.ctl("--temperature=0", "--raw", "--echo", TEXT), TEXT + expected)
+        tokens = ",".join(map(str, connection.tokenize(TEXT)))
+        self.assertEqual(self.ctl("--temperature=0", "--prompt-tokens", tokens), expected)
+        begun = connection.generate(chat("Name a river.", 6, answer_prefix="The Loire"))
+        self.assertEqual(self.ctl("--temperature=0", "--answer-prefix=The Loire", "Name a river."), begun.text.decode())
+        self.assertIn("no token for a prefix", self.ctl("--suffix=x", "y", status=2))
+        for args, text in ((("--echo", "x"), "--echo prints a raw prompt"), (("--prompt-tokens=1", "x"), "the whole prompt"),
+                           (("--suffix=x", "--system=y", "z"), "--system has no place in it"),
+                           (("--raw", "--answer-prefix=x", "z"), "--answer-prefix has no place in it"),
+                           (("--n=0", "x"), "at least one answer"), (("--prompt-tokens=a",), "'a' is no token id")):
+            self.assertIn(text, self.ctl(*args, status=2))
 
 
 class Infill(Refusals, DaemonCase):

@@ -125,6 +125,7 @@ typedef struct CoordgenGenerateResult {
     /* If n was set: all answers, [n_choices]; texts above are the first one's, and counts are sums. */
     const CoordgenChoice *choices;
     size_t n_choices;
+    const CoordgenSamplingOptions *more_sampling; /* further options in effect; NULL: the request failed */
 } CoordgenGenerateResult;
 
 /* Why a request runs without drafts. */

@@ -27,7 +27,6 @@ JobChoices *job_choices_new(Job *asked) {
         job->run.waits_since_ns = asked->run.waits_since_ns;
         job->run.asked = asked;
         job->run.choice = i;
-        job->run.is_thinking = asked->run.is_thinking;
     }
     return choices;
 }

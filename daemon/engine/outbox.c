@@ -86,6 +86,7 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
     /* Memory is freed first, so that a client that has read the end finds its pages free. */
     const bool had_generation = outbox_release(outbox, job, &usage);
 
+    job->run.tools = call_tools_free(job->run.tools);
     outbox_lock(outbox);
     if (had_generation)
         job->news.usage = usage;

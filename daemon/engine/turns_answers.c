@@ -142,17 +142,43 @@ static int echo_prompt(Turns *turns, Job *job, const TokenList *prompt, ErrText 
     return r ? err_no_memory(err) : 0;
 }
 
+/* Lets the answer's calls be parsed. Tools that are no list of functions were refused with their constraint. */
+static int begin_calls(Job *job, GenerationOptions *options, ErrText *err) {
+    const ChatInput *chat = &job->input.chat;
+    int r = 0;
+
+    if (!chat->offers_calls || !job->input.splits)
+        return 0;
+    options->answer.calls = NULL;
+    if (!engine_call_shape(job->engine))
+        return 0;
+    if (!job->run.tools)
+        r = call_tools_new(&job->run.tools, chat->tools, chat->tools_bytes, &job->input.calls, err);
+    if (r)
+        return r > 0 ? JOB_E_TOOLS : r;
+    job->run.tools->is_unconstrained = !options->constraint.it;
+    options->answer.calls = &engine_call_shape(job->engine)->format;
+    options->answer.tools = job->run.tools;
+    return 0;
+}
+
 /* Makes the generation of one answer. beside: the generation of the first answer; NULL: this is the first one. */
 static int begin_answer(Turns *turns, Job *job, const TokenList *prompt, Generation *beside, Generation **generationp,
                         ErrText *err) {
     GenerationOptions options = options_within_share(turns, job);
+    Job *asked = job_asked(job);
     int r;
 
     options.report = &job->run.report;
     options.beside = beside;
-    if (job->input.splits)
-        options.answer =
-            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.is_thinking };
+    options.constraint.entry = (uint32_t)asked->run.place;
+    if (asked->input.splits)
+        options.answer = (AnswerFormat){ .thinking = engine_thinking_marks(job->engine),
+                                         .is_thinking = asked->run.place == THINKING_INSIDE,
+                                         .is_behind = asked->run.place == THINKING_BEHIND };
+    r = begin_calls(asked, &options, err);
+    if (r)
+        return r;
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt->n, &options);
     r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);

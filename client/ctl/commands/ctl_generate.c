@@ -9,9 +9,14 @@
 typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
+    json_t *logprobs; /* of all tokens so far, for --json=pretty */
     CtlAnswer answer;
     bool is_several; /* the request sets n */
 } Stream;
+
+static void stream_deinit(Stream *stream) {
+    json_decref(stream->logprobs);
+}
 
 static int stream_event(void *arg, const CoordgenEvent *event) {
     Stream *stream = arg;
@@ -36,12 +41,26 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         if (stream->is_several)
             ctl_json_set(line, "choice", json_integer(event->choice));
         ctl_json_set_part(line, event);
+        if (event->n_logprobs) {
+            json_t *logprobs = json_array();
+
+            ctl_json_add_logprobs(logprobs, event);
+            ctl_json_set(line, "logprobs", logprobs);
+        }
         stream->n_deltas++;
         return ctl_json_print_line(ctl, line);
     }
     stream->n_deltas++;
-    if (ctl->json == CTL_JSON_PRETTY || stream->is_several) /* several answers come at the end, one after the other */
+    if (ctl->json == CTL_JSON_PRETTY) {
+        ctl_json_add_logprobs(stream->logprobs, event);
         return 0;
+    }
+    if (stream->is_several) /* several answers come at the end, one after the other */
+        return 0;
+    if (ctl_has(ctl, "logprobs")) { /* the table has the text, too */
+        ctl_print_logprobs(event);
+        return fflush(stdout) ? 1 : 0;
+    }
     return ctl_answer_put(&stream->answer, ctl, event);
 }
 
@@ -53,10 +72,14 @@ static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
 
     if (ctl->json) {
         object = ctl_json_result(result);
+        if (result->more_sampling)
+            ctl_json_more_sampling(json_object_get(object, "sampling"), result->more_sampling);
         if (explanation)
             ctl_json_set(object, "explanation", ctl_json_explanation(explanation));
         if (ctl->json == CTL_JSON_SHORT)
             ctl_json_set(object, "event", json_string("end"));
+        else if (ctl_has(ctl, "logprobs"))
+            ctl_json_set(object, "logprobs", json_incref(stream->logprobs));
         if (ctl_json_print(ctl, object))
             return CTL_EXIT_FAILED;
     } else if (stream->is_several) {
@@ -76,6 +99,10 @@ static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
     if (result->end_reason == COORDGEN_END_REPETITION ||
         result->ended_in_time) /* a limit that the user set needs no message */
         ctl_print_cut(result, "coordgenctl: ", "\n");
+    if (!result->text_bytes && !result->n_tool_calls && *result->reasoning && !cancelled && !ctl->json)
+        fputs("coordgenctl: the answer ended inside the thinking, without text: --think N limits the thinking, "
+              "--no-think leaves it out\n",
+              stderr);
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
         ctl_print_explanation(stderr, explanation);
@@ -93,14 +120,18 @@ static int generate_run(Ctl *ctl) {
     _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL, *constraint = NULL;
     CoordgenMessage messages[2];
     _cleanup_(freep) uint32_t *ids = NULL;
-    Stream stream = { .ctl = ctl };
+    _cleanup_(stream_deinit) Stream stream = { .ctl = ctl, .logprobs = json_array() };
+    _cleanup_(ctl_more_sampling_deinit) CtlMoreSampling more = { 0 };
     int r;
 
-    if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)))
+    if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)) ||
+        !ctl_more_sampling(ctl, &more, &options) || !ctl_logprobs(ctl, &options))
         return CTL_EXIT_USAGE;
     if (!ctl_completion(ctl, &options, &ids))
         return CTL_EXIT_USAGE;
     stream.is_several = options.n;
+    if (options.n && ctl_has(ctl, "logprobs") && ctl->json != CTL_JSON_SHORT)
+        return ctl_usage_error(ctl, "--logprobs with --n needs --json=short, where each piece tells its answer");
     if (ctl_is_raw(ctl) && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
         return ctl_usage_error(ctl,
                                "--raw takes the prompt as it is: --template-kwargs, --think and --no-think have no "
@@ -150,6 +181,8 @@ static const Option generate_options[] = {
     { "echo", 0, NULL, "print the raw prompt before the answer" },
     { "answer-prefix", 0, "TEXT", "the beginning of the answer, from which the model goes on" },
     { "n", 0, "N", "as many answers, up to 16; answer i has the seed + i" },
+    CTL_MORE_SAMPLING_OPTIONS,
+    { "logprobs", 0, "N", "a table of tokens and log probabilities, with those of the N likeliest (0..20)" },
     { "no-generation-prompt", 0, NULL, "end the prompt behind the message, not where the answer begins" },
     { "ignore-end", 0, NULL, "go on past the model's end of the text (for measuring)" },
     { "explain", 0, NULL, "what drafts have brought, on standard error (in JSON: explanation)" },

@@ -50,6 +50,8 @@ struct Generation {
     _Atomic bool cancelled;
 };
 
+/* Whether the token ends the output, and is no part of it. */
+bool generation_ends_with(const Generation *generation, uint32_t token);
 void generation_text_deinit(GenerationText *text);
 /* Returns how many tokens may still come. */
 uint32_t generation_tokens_left(const Generation *generation);

@@ -7,6 +7,7 @@
 #include "base/min_max.h"
 #include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns_answers.h"
+#include "daemon/engine/turns_texts.h"
 
 static int generation_code(int r) {
     switch (r) {
@@ -45,20 +46,32 @@ static uint64_t kv_bytes_of(Job *job, uint64_t user) {
            draft_timeline_kv_bytes(&job->run.draft_model);
 }
 
-/* Returns the job's options, limited to the rest of the user's share of KV memory. The job and its further answers are
- * in no list yet. */
-static GenerationOptions options_within_share(const Turns *turns, Job *job) {
-    GenerationOptions options = job->generate.options;
-    Job *asked = job_asked(job), *other;
+/* Returns what the jobs of other requests count for. */
+static uint64_t others_kv_bytes(const Turns *turns, const Job *asked, uint64_t user) {
+    const Company *companies[] = { turns->parked, turns->settling };
     uint64_t held_bytes = 0;
+    Job *other;
+
+    TAILQ_FOREACH (other, &turns->active, link)
+        held_bytes += job_asked(other) == asked ? 0 : kv_bytes_of(other, user);
+    for (size_t k = 0; k < ARRAY_LEN(companies); k++)
+        for (size_t i = 0; companies[k] && i < companies[k]->n; i++) {
+            other = companies[k]->targets[i].job;
+            held_bytes += other && job_asked(other) != asked ? kv_bytes_of(other, user) : 0;
+        }
+    return held_bytes;
+}
+
+GenerationOptions turns_options_within_share(const Turns *turns, Job *job) {
+    GenerationOptions options = job->generate.options;
+    Job *asked = job_asked(job);
+    const uint32_t n = asked->run.choices ? asked->run.choices->n : 1;
+    uint64_t held_bytes;
 
     if (!options.kv_max_bytes)
         return options;
-    TAILQ_FOREACH (other, &turns->active, link)
-        held_bytes += kv_bytes_of(other, options.user);
-    for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
-        held_bytes += kv_bytes_of(turns->parked->targets[i].job, options.user);
-    for (uint32_t i = 0; i < job->run.choice; i++)
+    held_bytes = others_kv_bytes(turns, asked, options.user);
+    for (uint32_t i = 0; i < n; i++)
         held_bytes += kv_bytes_of(job_of_choice(asked, i), options.user);
     options.kv_max_bytes = held_bytes < options.kv_max_bytes ? options.kv_max_bytes - held_bytes : 1;
     return options;
@@ -162,10 +175,26 @@ static int begin_calls(Job *job, GenerationOptions *options, ErrText *err) {
     return 0;
 }
 
+int turns_new_generation(Turns *turns, Job *job, const TokenList *prompt, GenerationOptions *options,
+                         Generation **generationp, ErrText *err) {
+    int r = generation_new(generationp, job->engine, prompt->ids, prompt->n, options, err);
+
+    if (r == GENERATION_E_MEMORY && options->speculation.model.ops) { /* the request runs without its draft model */
+        job_end_draft(job);
+        options->speculation.model = (DraftModel){ 0 };
+        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, options, err);
+    }
+    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
+        options->speculation.history = NULL; /* the freed history may have been this one */
+        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, options, err);
+    }
+    return r ? generation_code(r) : 0;
+}
+
 /* Makes the generation of one answer. beside: the generation of the first answer; NULL: this is the first one. */
 static int begin_answer(Turns *turns, Job *job, const TokenList *prompt, Generation *beside, Generation **generationp,
                         ErrText *err) {
-    GenerationOptions options = options_within_share(turns, job);
+    GenerationOptions options = turns_options_within_share(turns, job);
     Job *asked = job_asked(job);
     int r;
 
@@ -181,23 +210,13 @@ static int begin_answer(Turns *turns, Job *job, const TokenList *prompt, Generat
         return r;
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt->n, &options);
-    r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
-    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* the request runs without its draft model */
-        job_end_draft(job);
-        options.speculation.model = (DraftModel){ 0 };
-        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
-    }
-    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
-        options.speculation.history = NULL; /* the freed history may have been this one */
-        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
-    }
+    r = turns_new_generation(turns, job, prompt, &options, generationp, err);
     if (r)
         job_end_draft(job);
-    return r ? generation_code(r) : 0;
+    return r;
 }
 
-/* Frees the answers of a request that has no memory for all of them. */
-static void drop_answers(Turns *turns, Job *job) {
+void turns_drop_answers(Turns *turns, Job *job) {
     JobChoices *choices;
     GenerationUsage usage;
 
@@ -238,7 +257,7 @@ static int begin_further_answers(Turns *turns, Job *job, const TokenList *prompt
             err_prefix(err, "answer %" PRIu32 " of %" PRIu32, i + 1, choices->n);
     }
     if (r)
-        drop_answers(turns, job);
+        turns_drop_answers(turns, job);
     return r;
 }
 
@@ -255,8 +274,24 @@ static int begin_answers(Turns *turns, Job *job, const TokenList *prompt, ErrTex
     return 0;
 }
 
-static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
+/* Tokenizes the prompt and begins its answers. */
+static int begin_prompt(Turns *turns, Job *job, uint32_t setting_tokens, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
+    int r;
+
+    r = job_encode(job, &prompt, err);
+    if (r)
+        return r;
+    r = check_length(job, prompt.n, setting_tokens, err);
+    if (r)
+        return r;
+    if (atomic_load(&job->cancelled))
+        return JOB_E_CANCELLED;
+    r = begin_answers(turns, job, &prompt, err);
+    return r ? r : echo_prompt(turns, job, &prompt, err);
+}
+
+static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     uint32_t n_context = engine_info(job->engine)->n_context;
     const uint32_t setting_tokens = job->generate.options.context_tokens;
     int r;
@@ -271,17 +306,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     outbox_post_locked(turns->outbox, job);
     outbox_unlock(turns->outbox);
 
-    r = job_encode(job, &prompt, err);
-    if (r)
-        return r;
-    r = check_length(job, prompt.n, setting_tokens, err);
-    if (r)
-        return r;
-    if (atomic_load(&job->cancelled))
-        return JOB_E_CANCELLED;
-    r = begin_answers(turns, job, &prompt, err);
-    if (!r)
-        r = echo_prompt(turns, job, &prompt, err);
+    r = job->texts.n ? turns_begin_texts(turns, job, err) : begin_prompt(turns, job, setting_tokens, err);
     if (r)
         return r;
     outbox_lock(turns->outbox);
@@ -407,6 +432,8 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         return false;
     }
     end = generation_end(job->run.generation);
+    if (end == GENERATION_END_PROMPT)
+        return turns_took_vector(turns, job);
     if (end != GENERATION_RUNNING) {
         end_history(turns, job, end);
         turns_end_answer(turns, job, end, 0, NULL);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/engine/job_choices.h"
+#include "daemon/engine/job_vectors.h"
 #include "daemon/systemd/journal.h"
 #include "daemon/models/load/model_unload.h"
 #include "daemon/requests/request_constraint.h"
@@ -40,6 +41,8 @@ static Request *request_free(Request *request) {
     frame_request_free(request->message);
     job_news_deinit(&request->job.news);
     job_choices_free(request->job.run.choices);
+    job_vectors_free(request->job.run.vectors);
+    free(request->job.texts.list);
     free(request->input.messages);
     free(request->input.biases);
     str_buf_deinit(&request->input.raw);
@@ -127,6 +130,8 @@ const char *request_operation_name(const Request *request) {
         return "tokenize";
     case COORDGEN__V1__REQUEST__OP_DETOKENIZE:
         return "detokenize";
+    case COORDGEN__V1__REQUEST__OP_EMBED:
+        return "embed";
     case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
         return "model-unload";
     default:

@@ -54,7 +54,7 @@ static int begin(Generation **generationp, Engine *engine, const char *text, Err
                                         .no_reuse = true,
                                         .sampler = SAMPLER_OPTIONS_GREEDY };
     _cleanup_(token_list_deinit) TokenList tokens = { 0 };
-    int r = tokenizer_encode(engine_tokenizer(engine), text, strlen(text), TOKENIZE_ADD_BOS, &tokens, err);
+    int r = tokenizer_encode(engine_tokenizer(engine), text, strlen(text), TOKENIZE_ADD_SPECIAL, &tokens, err);
 
     return r ? r : generation_new(generationp, engine, tokens.ids, tokens.n, &options, err);
 }

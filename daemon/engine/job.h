@@ -112,7 +112,7 @@ typedef struct JobText {
     size_t n_tokens;
 } JobText;
 
-typedef struct JobTexts { /* JOB_GENERATE of vectors: instead of the input */
+typedef struct JobTexts { /* JOB_GENERATE: texts whose vectors are wanted, instead of an answer */
     JobText *list;        /* [n]: the owner's, const; texts point into its memory */
     size_t n;             /* 0: an answer is wanted */
     bool takes_model_pooling;

@@ -17,6 +17,7 @@
 #include "base/min_max.h"
 #include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns_answers.h"
+#include "daemon/engine/turns_generation.h"
 #include "scheduler/requests/turn_order.h"
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */

@@ -9,17 +9,6 @@
 bool turns_first_turn(Turns *turns, Job *job);
 /* Takes the result of a step for a job. Returns whether the job goes on; otherwise the loop thread has it already. */
 bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err);
-/* Ends an answer: a request with several ends with the last of them. The loop thread may have the request from here on.
- */
-void turns_end_answer(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err);
-/* Returns the job's options, limited to the rest of the user's share of KV memory. The job has no generation. */
-GenerationOptions turns_options_within_share(const Turns *turns, Job *job);
-/* Makes a generation. If memory is short, it goes without its draft model, and earlier answers make way. 0, JOB_E_*,
- * -errno. */
-int turns_new_generation(Turns *turns, Job *job, const TokenList *prompt, GenerationOptions *options,
-                         Generation **generationp, ErrText *err);
-/* Frees the answers of a request that cannot begin. */
-void turns_drop_answers(Turns *turns, Job *job);
 /* Receives text, as a GenerationDeltaFn; arg is a StepTarget. */
 void turns_on_delta(void *arg, const GenerationDelta *delta);
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "daemon/engine/job_choices.h"
 #include "daemon/engine/job_vectors.h"
-#include "daemon/engine/turns_answers.h"
+#include "daemon/engine/turns_generation.h"
 
 /* Refuses a text that is empty in tokens, or too long for the context. */
 static int check_text(const Job *asked, size_t n_tokens, ErrText *err) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Texts of requests for vectors, begun one after the other as places become free. Used by turns_answers.c. */
+/* Texts of requests for vectors, begun one after the other as places become free. */
 #ifndef COORDGEN_DAEMON_TURNS_TEXTS_H
 #define COORDGEN_DAEMON_TURNS_TEXTS_H
 

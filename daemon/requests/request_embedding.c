@@ -7,7 +7,7 @@
 #include "daemon/engine/job_vectors.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
-#include "daemon/requests/request_generation.h"
+#include "daemon/requests/request_table.h"
 
 static Coordgen__V1__Pooling wire_pooling(EmbeddingPooling pooling) {
     switch (pooling) {

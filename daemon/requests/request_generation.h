@@ -9,8 +9,6 @@
 void request_generation_tick(Request *request, uint64_t now_ns); /* sends progress of a waiting generation, if due */
 /* Sends the deltas or the progress in the news. The request does not end here, even if the news are its last. */
 void request_generation_tell(Request *request, JobNews *news);
-/* Fills in the times of a request that ends now. */
-void request_fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings);
 /* Sends the last message of a generation and ends the request. */
 void request_generation_finish(Request *request, GenerationEnd end);
 

@@ -143,6 +143,21 @@ uint32_t request_n_read_tokens(const Request *request) {
     return request->answer.usage.n_cached_tokens + request->answer.usage.n_prefilled_tokens;
 }
 
+void request_fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings) {
+    uint64_t began_ns = request->times.started_ns ? request->times.started_ns : now_ns;
+    uint64_t ready_ns = request->times.model_ready_ns ? request->times.model_ready_ns : began_ns;
+
+    coordgen__v1__timings__init(timings);
+    timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
+    timings->has_decode_us = timings->has_total_us = true;
+    /* A request may begin before all weights have arrived; the time that its steps wait for weights counts as load. */
+    timings->load_us = request_since_us(request->times.received_ns, ready_ns) + request->answer.usage.load_ns / 1000;
+    timings->queue_us = request_since_us(ready_ns, began_ns);
+    timings->prefill_us = request->answer.usage.prefill_ns / 1000;
+    timings->decode_us = request->answer.usage.decode_ns / 1000;
+    timings->total_us = request_since_us(request->times.received_ns, now_ns);
+}
+
 void request_record(Request *request, const char *outcome, TallyOutcome tally) {
     if (request_is_generation(request) && request->times.started_ns) {
         Explanation explanation;

@@ -104,7 +104,7 @@ typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
     bool splits;                 /* JOB_GENERATE: thinking and calls are parts of their own */
 } JobInput;
 
-/* One text of a request for vectors: as text, or as token ids. */
+/* A text of a request for vectors, as text or as token ids. */
 typedef struct JobText {
     const char *text;
     size_t text_bytes;

@@ -32,6 +32,8 @@ static void generate_fill(CoordgenGenerateResult *result, CoordgenSamplingOrigin
     result->max_tokens = done->max_tokens;
     result->priority = (CoordgenPriority)done->priority;
     result->incomplete_bytes = done->incomplete_bytes;
+    result->reasoning_tokens = done->reasoning_tokens;
+    result->ended_in_time = done->ended_in_time;
     if (done->usage) {
         result->prompt_tokens = done->usage->prompt_tokens;
         result->cached_tokens = done->usage->cached_tokens;
@@ -166,6 +168,11 @@ static bool reply_fill(CoordgenReply *reply) {
     switch (response->op_case) {
     case COORDGEN__V1__RESPONSE__OP_GENERATE_DONE:
         generate_fill(&reply->generate.result, &reply->generate.origins, response->generate_done);
+        if (response->generate_done->sampling) {
+            if (!client_sampling_reply_fill(&reply->generate.sampling, response->generate_done->sampling))
+                return false;
+            reply->generate.result.more_sampling = &reply->generate.sampling.options;
+        }
         return !response->generate_done->explanation ||
                client_explanation_fill(reply, response->generate_done->explanation);
     case COORDGEN__V1__RESPONSE__OP_REQUEST_LIST:
@@ -203,8 +210,23 @@ static bool reply_fill(CoordgenReply *reply) {
     }
 }
 
+/* Takes the answer over. false: out of memory. */
+static bool answer_fill(ReplyGenerate *generate, ClientAnswer *answer) {
+    CoordgenGenerateResult *result = &generate->result;
+    bool failed;
+
+    generate->answer = *answer;
+    *answer = (ClientAnswer){ 0 };
+    result->text = client_or_empty(generate->answer.text.data);
+    result->text_bytes = generate->answer.text.len_bytes;
+    result->reasoning = client_or_empty(generate->answer.reasoning.data);
+    result->tool_calls = generate->calls = client_answer_calls(&generate->answer, &failed);
+    result->n_tool_calls = generate->answer.n_calls;
+    return !failed;
+}
+
 CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
-                                StrBuf *text) {
+                                ClientAnswer *answer) {
     CoordgenReply *reply = calloc(1, sizeof(*reply));
 
     if (!reply)
@@ -213,10 +235,8 @@ CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, 
     reply->kind = kind;
     reply->generate.result.struct_bytes = sizeof(reply->generate.result);
     reply->generate.result.model = "";
-    reply->text = *text;
-    *text = STR_BUF_NULL;
-    reply->generate.result.text = reply->text.data ? reply->text.data : "";
-    reply->generate.result.text_bytes = reply->text.len_bytes;
+    if (!answer_fill(&reply->generate, answer))
+        return coordgen_reply_unref(reply);
     if (failure) {
         reply->failure = *failure;
         return reply;
@@ -236,13 +256,15 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
         return NULL;
     if (reply->response)
         frame_response_free(reply->response);
-    str_buf_deinit(&reply->text);
+    client_answer_deinit(&reply->generate.answer);
+    free(reply->generate.calls);
     free(reply->models.list);
     free(reply->models.pairs);
     free(reply->files.list);
     free(reply->files.systems);
     free(reply->status.memory);
     client_requests_deinit(reply);
+    client_sampling_reply_deinit(&reply->generate.sampling);
     free(reply->draft_db.users);
     free(reply);
     return NULL;
@@ -308,8 +330,14 @@ const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_
 
 const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp) {
     const ProtobufCBinaryData *text;
+    const char *rendered;
 
     length_set(len_bytesp, 0);
+    if (client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE)) {
+        rendered = reply->response->tokenize->text;
+        length_set(len_bytesp, rendered ? strlen(rendered) : 0);
+        return rendered;
+    }
     if (!client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_DETOKENIZE))
         return NULL;
     text = &reply->response->detokenize->text;
@@ -346,6 +374,7 @@ const char *coordgen_end_reason_name(int reason) {
         [COORDGEN_END_CONTEXT_FULL] = "context-full",
         [COORDGEN_END_CANCELLED] = "cancelled",
         [COORDGEN_END_REPETITION] = "repetition",
+        [COORDGEN_END_TOOL_CALLS] = "tool-calls",
     };
 
     return reason >= 0 && (size_t)reason < ARRAY_LEN(names) ? names[reason] : "unknown";

@@ -4,6 +4,7 @@
 #define COORDGEN_CLIENT_CLIENT_REPLY_INTERNAL_H
 
 #include "client/client_internal.h"
+#include "client/sampling/client_sampling.h"
 
 typedef struct ClientExplanation {
     CoordgenExplanation explanation;
@@ -16,6 +17,9 @@ typedef struct ClientExplanation {
 typedef struct ReplyGenerate {
     CoordgenGenerateResult result;
     CoordgenSamplingOrigins origins;
+    ClientSamplingReply sampling;
+    ClientAnswer answer;
+    CoordgenToolCall *calls; /* of the answer */
 } ReplyGenerate;
 
 typedef struct ReplyModels {
@@ -56,7 +60,6 @@ struct CoordgenReply {
     ClientFailure failure;
     RequestKind kind;
     Coordgen__V1__Response *response; /* NULL: the request ended without one */
-    StrBuf text;
     ReplyGenerate generate;
     ReplyModels models;
     ReplyStatus status;

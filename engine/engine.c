@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
 #include "base/strings/printable.h"
+#include "engine/constraint/constraint_vocabulary.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 #include "model/hparams/hparams_keys.h"
@@ -260,6 +261,9 @@ Engine *engine_free(Engine *engine) {
     engine_steps_free(engine);
     weights_free(engine->weights);
     backend_free(engine->backend);
+    if (engine->text.vocabulary)
+        constraint_vocabulary_close(engine->text.vocabulary);
+    constraint_vocabulary_unref(engine->text.vocabulary);
     tokenizer_free(engine->text.tokenizer);
     chat_template_deinit(&engine->text.chat);
     bill_settle(&engine->text.bill);
@@ -289,6 +293,14 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
              : 0;
 }
 
+const CallShape *engine_call_shape(const Engine *engine) {
+    return chat_template_calls(&engine->text.chat, engine->text.tokenizer);
+}
+
+ThinkingMarks engine_thinking_marks(const Engine *engine) {
+    return chat_template_thinking(&engine->text.chat, engine->text.tokenizer);
+}
+
 /* Rendering charges memory as it goes. If a charge is refused, kept prompts make way and the chat is rendered again. */
 int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err) {
     ChatInput charged = *input;
@@ -301,8 +313,16 @@ int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, 
     if (r != CHAT_E_MEMORY)
         return r;
     for (size_t i = 0; i < input->n_messages; i++)
-        len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)input->messages[i].len_bytes;
+        len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)chat_message_bytes(&input->messages[i]);
     len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)(input->tools_bytes + input->documents_bytes);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
     return chat_template_encode(&engine->text.chat, engine->text.tokenizer, &charged, list, err);
+}
+
+int engine_render_chat(Engine *engine, const ChatInput *input, StrBuf *text, ErrText *err) {
+    ChatInput charged = *input;
+
+    charged.accounts = engine->accounts;
+    charged.account = ACCOUNT_ACTIVATIONS;
+    return chat_template_render(&engine->text.chat, engine->text.tokenizer, &charged, text, err);
 }

@@ -3,10 +3,13 @@
 #ifndef COORDGEN_ENGINE_GENERATION_H
 #define COORDGEN_ENGINE_GENERATION_H
 
+#include "engine/constraint/constraint.h"
 #include "engine/draft/draft_options.h"
 #include "engine/engine.h"
-#include "engine/sampler.h"
+#include "engine/sampling/logprobs.h"
+#include "engine/sampling/sampler.h"
 #include "scheduler/requests/priority.h"
+#include "text/chat/answer_parts.h"
 
 enum {
     GENERATION_E_EMPTY = 1,    /* the prompt has no token */
@@ -17,6 +20,8 @@ enum {
     GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() resumes it */
     GENERATION_E_SHARE = 7,    /* keys and values would take more than kv_max_bytes; the text has both numbers */
     GENERATION_E_WAITING = 8,  /* the step's weights are still on their way; generation_step_run() resumes it */
+    GENERATION_E_COMPLEX = 9,  /* the constraint's grammar is too complex behind this answer */
+    GENERATION_E_SHORT = 10,   /* max_tokens leaves no room for a whole text; the text has both numbers */
 };
 
 typedef enum GenerationEnd {
@@ -27,6 +32,7 @@ typedef enum GenerationEnd {
     GENERATION_END_CONTEXT, /* the context is full */
     GENERATION_END_CANCELLED,
     GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
+    GENERATION_END_CALLS,      /* the model ended its turn, which has calls of tools */
 } GenerationEnd;
 
 #define GENERATION_STOPS_MAX 8
@@ -34,6 +40,19 @@ typedef enum GenerationEnd {
 
 /* Sees the logits f32[n_vocab] that a token is sampled from, before the token is given out; valid during the call. */
 typedef void GenerationLogitsFn(void *arg, const float *logits);
+
+/* Which log probabilities a generation's deltas have. */
+typedef struct GenerationLogprobs {
+    bool are_wanted;
+    uint32_t n_top; /* most probable tokens beside the given one; at most LOGPROBS_TOP_MAX */
+} GenerationLogprobs;
+
+/* What an answer may be. */
+typedef struct GenerationConstraint {
+    Constraint *it;  /* for the engine's vocabulary; the generation has a reference of its own; NULL: anything */
+    uint32_t entry;  /* where the prompt lets the answer begin: a number of the plan's entries; 0: its start */
+    bool may_be_cut; /* max_tokens or the context's end may cut the text; by default it becomes whole in time */
+} GenerationConstraint;
 
 typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
@@ -45,9 +64,12 @@ typedef struct GenerationOptions {
     bool no_reuse;           /* neither reads nor writes kept prefixes */
     uint64_t kv_max_bytes;   /* limit of keys and values, trees included; 0: that of the kv account */
     PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
-    SamplerOptions sampler;
-    const char *stops[GENERATION_STOPS_MAX];
+    SamplerOptions sampler;  /* biases and breakers are copied */
+    GenerationConstraint constraint;
+    GenerationLogprobs logprobs;
+    const char *stops[GENERATION_STOPS_MAX]; /* texts end the output in its text part alone */
     size_t n_stops;
+    AnswerFormat answer; /* what the output is split into; all zero: everything is text */
     GenerationSpeculation speculation;
     DraftReport *report;           /* filled while the generation runs, from zero; outlives it; NULL: it has its own */
     GenerationLogitsFn *on_logits; /* for tests and evaluations; may be NULL */
@@ -60,10 +82,13 @@ typedef struct GenerationUsage {
     PrefixOutcome outcome;       /* why not more of them were */
     uint32_t n_prefilled_tokens; /* prompt tokens computed so far */
     uint32_t n_output_tokens;
+    uint32_t n_reasoning_tokens; /* output tokens of thinking, its marks included */
+    uint32_t n_calls;            /* calls of tools that have begun */
     uint32_t n_incomplete_bytes; /* bytes of a character that the end cut off; not part of the text */
     uint32_t n_steps;            /* steps that gave tokens, without the one that ends the prompt */
     uint32_t n_drafted_tokens;   /* draft tokens that these steps verified */
     uint32_t n_accepted_tokens;  /* draft tokens that became output */
+    bool ended_in_time;          /* a token would have been another one if the constraint had had more room */
     uint64_t prefill_ns;         /* duration of prefill steps, without load_ns */
     uint64_t decode_ns;          /* duration of decoding steps, without load_ns */
     uint64_t load_ns;            /* time that steps waited for weights of a load under way */
@@ -71,9 +96,20 @@ typedef struct GenerationUsage {
     uint64_t read_wait_ns;       /* time that its steps waited for weights */
 } GenerationUsage;
 
-/* Takes new text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called
- * from generation_step(), once a token. */
-typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
+/* What a token has brought. All pointers are valid during the callback. */
+typedef struct GenerationDelta {
+    AnswerPart part;
+    const char *text; /* whole UTF-8 sequences, not NUL-terminated, may be empty; empty of calls */
+    size_t len_bytes;
+    const CallPiece *call;  /* ANSWER_CALL; else NULL */
+    const uint32_t *tokens; /* [n_tokens]: the token, 0 or 1 */
+    size_t n_tokens;
+    const TokenLogprobs *logprobs; /* [n_tokens]; NULL: not wanted */
+} GenerationDelta;
+
+/* Takes a delta. Called from generation_step(): once a token, and once more for each further part that the token has
+ * begun or completed. The last of these calls has the token. */
+typedef void GenerationDeltaFn(void *arg, const GenerationDelta *delta);
 
 typedef struct Generation Generation;
 
@@ -100,7 +136,7 @@ typedef struct GenerationTurn {
     void *arg;
     Standing standing;
     bool ran; /* out: took part; false: the rows of the step went to others, and nothing changed */
-    int r;    /* out: 0 or -errno: fatal for this generation */
+    int r;    /* out: 0; GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno: fatal for this generation */
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX

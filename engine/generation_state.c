@@ -8,6 +8,15 @@
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
 
+uint32_t generation_tokens_left(const Generation *generation) {
+    const size_t room = generation->capacity_tokens - generation->tokens.n;
+    const uint32_t max_tokens = generation->options.max_tokens;
+
+    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
+               ? max_tokens - generation->usage.n_output_tokens
+               : (uint32_t)room;
+}
+
 void generation_keep(Generation *generation, bool grows) {
     const GenerationOptions *options = &generation->options;
 
@@ -21,14 +30,14 @@ Generation *generation_free(Generation *generation) {
     if (generation->sequence)
         generation_keep(generation, false);
     drafting_free(generation->drafting);
+    answer_constraint_free(generation->constraint);
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
-    str_buf_deinit(&generation->text.pending);
+    generation_text_deinit(&generation->text);
     bill_settle(&generation->bill);
-    free(generation->text.stops);
     free(generation->logits);
-    free(generation->candidates);
+    generation_sampling_deinit(&generation->sampling);
     free(generation);
     return NULL;
 }
@@ -38,6 +47,11 @@ static int check_options(const GenerationOptions *options, ErrText *err) {
 
     if (r)
         return GENERATION_E_OPTIONS;
+    if (options->logprobs.n_top > LOGPROBS_TOP_MAX)
+        return err_set(err, GENERATION_E_OPTIONS, "logprobs of %" PRIu32 " tokens; at most %d are given",
+                       options->logprobs.n_top, LOGPROBS_TOP_MAX);
+    if (options->constraint.it && options->ignore_end)
+        return err_set(err, GENERATION_E_OPTIONS, "a constraint ends the answer: leave ignore_end out");
     if (options->n_stops > GENERATION_STOPS_MAX)
         return err_set(err, GENERATION_E_OPTIONS, "%zu stop strings; at most %d are allowed", options->n_stops,
                        GENERATION_STOPS_MAX);
@@ -100,6 +114,29 @@ static void reserve_trees(Generation *generation) {
         return;
     }
     speculation->self_layers = 0;
+}
+
+/* Makes the answer's constraint. A text that cannot be whole in time is refused before anything is computed. */
+static int begin_constraint(Generation *generation, ErrText *err) {
+    const GenerationConstraint *constraint = &generation->options.constraint;
+    const uint32_t left = (uint32_t)(generation->capacity_tokens - generation->n_prompt);
+    uint32_t least;
+    int r;
+
+    if (!constraint->it)
+        return 0;
+    least = constraint_least_tokens(constraint->it, constraint->entry);
+    if (!constraint->may_be_cut && least > left)
+        return err_set(err, GENERATION_E_SHORT,
+                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 "%s", left,
+                       least,
+                       generation->options.max_tokens == left ? ": raise max_tokens"
+                                                              : ": shorten the prompt, or raise the context");
+    r = answer_constraint_new(&generation->constraint, constraint->it, constraint->entry, !constraint->may_be_cut,
+                              engine_accounts(generation->engine));
+    return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
+           : r < 0 ? err_set(err, r, "no constraint: %s", strerror(-r))
+                   : 0;
 }
 
 /* Makes what drafts, if the options want drafts. */
@@ -176,7 +213,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                        generation->capacity_tokens, byte_text(&wanted, generation_kv_bytes(generation)),
                        byte_text(&left, options->kv_max_bytes));
     reserve_trees(generation);
-    state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
+    state_bytes = n_vocab * sizeof(float) + generation->capacity_tokens * sizeof(uint32_t) +
+                  generation_sampling_bytes(options, n_vocab, generation->capacity_tokens);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
     if (r)
@@ -187,17 +225,29 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
         return r == ENGINE_E_MEMORY ? GENERATION_E_MEMORY : r == ENGINE_E_CONTEXT ? GENERATION_E_TOO_LONG : r;
     sequence_set_cancel(generation->sequence, &generation->cancelled);
     generation->logits = malloc(n_vocab * sizeof(float));
-    generation->candidates = malloc(n_vocab * sizeof(SamplerCandidate));
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
-    if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
+    if (!generation->logits || !generation->tokens.ids || copy_stops(generation))
         return err_no_memory(err);
-    r = begin_drafts(generation, err);
+    r = generation_sampling_init(&generation->sampling, &generation->options, engine, n_prompt,
+                                 generation->capacity_tokens, err);
+    if (r)
+        return r == -ENOMEM ? err_no_memory(err) : r;
+    r = begin_constraint(generation, err);
+    if (!r)
+        r = begin_drafts(generation, err);
     if (r)
         return r;
     generation->tokens.room = generation->capacity_tokens;
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
-    detokenizer_init(&generation->text.detokenizer, engine_tokenizer(engine), options->is_answer, false);
+    detokenizer_init(
+        &generation->text.detokenizer, engine_tokenizer(engine),
+        options->is_answer &&
+            !(options->constraint.it && constraint_begins_with_text(options->constraint.it, options->constraint.entry)),
+        false);
+    if (answer_format_splits(&options->answer) &&
+        answer_parts_new(&generation->text.parts, engine_tokenizer(engine), &options->answer))
+        return err_no_memory(err);
     *generationp = steal(&generation);
     return 0;
 }
@@ -226,7 +276,7 @@ const char *generation_end_name(GenerationEnd end) {
         [GENERATION_RUNNING] = "running",           [GENERATION_END_TOKEN] = "end-token",
         [GENERATION_END_STOP] = "stop-string",      [GENERATION_END_MAX] = "max-tokens",
         [GENERATION_END_CONTEXT] = "context-full",  [GENERATION_END_CANCELLED] = "cancelled",
-        [GENERATION_END_REPETITION] = "repetition",
+        [GENERATION_END_REPETITION] = "repetition", [GENERATION_END_CALLS] = "tool-calls",
     };
 
     return names[end];

@@ -18,6 +18,27 @@ static uint32_t token_before(const Generation *generation, size_t index) {
     return index ? generation->tokens.ids[index - 1] : CONTEXT_NO_TOKEN;
 }
 
+/* Samples the token at index `at` of the text from logits f32[n_vocab]; tokens before it are in generation->tokens.ids.
+ * index: which token of the step it is, from 0. */
+static uint32_t generation_sample(Generation *generation, const float *logits, size_t at, size_t index) {
+    const size_t n_vocab = engine_info(generation->engine)->n_vocab;
+    const GenerationOptions *options = &generation->options;
+    GenerationSampling *sampling = &generation->sampling;
+    const SamplerRow row = { &options->sampler, logits, n_vocab, generation->tokens.ids, at, at, sampling->candidates };
+    uint32_t token;
+
+    if (generation->constraint)
+        token = answer_constraint_pick(generation->constraint, &row, index,
+                                       generation_tokens_left(generation) - (uint32_t)index);
+    else
+        (void)sampler_pick_allowed(&row, NULL, &token);
+    if (sampling->logprobs)
+        logprobs_compute(logits, n_vocab, token, options->logprobs.n_top, &sampling->logprobs[index]);
+    if (options->on_logits)
+        options->on_logits(options->on_logits_arg, logits);
+    return token;
+}
+
 /* Samples the token behind a row of the tree. Plain decoding would sample the same one, as long as all drafts before it
  * were right: sampling depends on the logits, the position and the tokens before. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
@@ -30,11 +51,9 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits, const 
     if (!drafting_row(generation->drafting, (uint32_t)row, tops, &at))
         return;
     at += generation->tokens.n;
-    token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
-                         generation->candidates);
-    if (generation->options.on_logits)
-        generation->options.on_logits(generation->options.on_logits_arg, logits);
-    is_end = !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token);
+    token = generation_sample(generation, logits, at, at - generation->tokens.n);
+    is_end = (!generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token)) ||
+             (generation->constraint && answer_constraint_is_last(generation->constraint, at - generation->tokens.n));
     if (drafting_pick(generation->drafting, token, is_end, span))
         generation->tokens.ids[at] = token; /* the next token's sampling reads it */
     else if (logits != generation->logits)
@@ -62,6 +81,15 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
     span->head.arg = generation;
 }
 
+/* Prepares the constraint for a step behind the answer. 0, GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno. */
+static int begin_constraint(const Generation *generation) {
+    const size_t n = generation->n_prompt;
+
+    return generation->constraint ? generation_constraint_error(answer_constraint_begin_step(
+                                        generation->constraint, generation->tokens.ids + n, generation->tokens.n - n))
+                                  : 0;
+}
+
 /* Fills the generation's span in a step with room for `rows` more. Return: false if it has nothing to compute. */
 static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     Generation *generation = turn->generation;
@@ -80,6 +108,9 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     if (!n)
         return false;
     turn->ran = true;
+    turn->r = begin_constraint(generation);
+    if (turn->r)
+        return false;
     *span = (EngineSpan){
         .sequence = generation->sequence,
         .tokens = generation->tokens.ids + done,
@@ -103,8 +134,10 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     int r = 0;
 
     generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1) - drafting_n_gone(drafting);
-    while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
+    while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING) {
+        generation->sampling.given = n;
         r = generation_take_token(generation, picked[n++], turn->fn, turn->arg);
+    }
     generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
@@ -135,10 +168,8 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
         return take_picked(turn, span);
     generation->report->n_steps += !prefill;
     generation->report->n_rows += !prefill;
-    token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
-                         generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
-    if (generation->options.on_logits)
-        generation->options.on_logits(generation->options.on_logits_arg, generation->logits);
+    token = generation_sample(generation, generation->logits, generation->tokens.n, 0);
+    generation->sampling.given = 0;
     return generation_take_token(generation, token, turn->fn, turn->arg);
 }
 
@@ -188,15 +219,6 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
 }
 
 /* --- drafts ------------------------------------------------------------------------------------------------------- */
-
-static uint32_t tokens_left(const Generation *generation) {
-    const size_t room = generation->capacity_tokens - generation->tokens.n;
-    const uint32_t max_tokens = generation->options.max_tokens;
-
-    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
-               ? max_tokens - generation->usage.n_output_tokens
-               : (uint32_t)room;
-}
 
 /* A token of a higher class counts for more. */
 static float weight_of(Priority rank) {
@@ -257,9 +279,10 @@ static void add_drafts(GenerationStep *step, const RowClaim *claims, size_t n, R
         Generation *generation = step->turns[i]->generation;
 
         if (generation->drafting)
-            drafting_grow(generation->drafting, generation->tokens.ids, generation->tokens.n,
-                          (DraftingLimits){ 1 + nodes_max, tokens_left(generation), is_cancelled, generation },
-                          company);
+            drafting_grow(
+                generation->drafting, generation->tokens.ids, generation->tokens.n,
+                (DraftingLimits){ 1 + nodes_max, generation_tokens_left(generation), is_cancelled, generation },
+                company);
     }
     share->all += step->decode_rows;
     share_drafts(step, nodes_max, company);

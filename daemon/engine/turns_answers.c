@@ -18,6 +18,10 @@ static int generation_code(int r) {
         return JOB_E_SHARE;
     case GENERATION_E_OPTIONS:
         return JOB_E_OPTIONS;
+    case GENERATION_E_COMPLEX:
+        return JOB_E_COMPLEX;
+    case GENERATION_E_SHORT:
+        return JOB_E_SHORT;
     default:
         return err_fold(r);
     }
@@ -107,6 +111,25 @@ static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens
         n_prompt, usable, setting_tokens);
 }
 
+/* Lets the answer's calls be parsed. Tools that are no list of functions were refused with their constraint. */
+static int begin_calls(Job *job, GenerationOptions *options, ErrText *err) {
+    const ChatInput *chat = &job->input.chat;
+    int r;
+
+    if (!chat->offers_calls || !job->input.splits)
+        return 0;
+    options->answer.calls = NULL;
+    if (!engine_call_shape(job->engine))
+        return 0;
+    r = call_tools_new(&job->run.tools, chat->tools, chat->tools_bytes, &job->input.calls, err);
+    if (r)
+        return r > 0 ? JOB_E_TOOLS : r;
+    job->run.tools->is_unconstrained = !options->constraint.it;
+    options->answer.calls = &engine_call_shape(job->engine)->format;
+    options->answer.tools = job->run.tools;
+    return 0;
+}
+
 static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
@@ -135,6 +158,14 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
     options.report = &job->run.report;
+    options.constraint.entry = (uint32_t)job->run.place;
+    if (job->input.splits)
+        options.answer = (AnswerFormat){ .thinking = engine_thinking_marks(job->engine),
+                                         .is_thinking = job->run.place == THINKING_INSIDE,
+                                         .is_behind = job->run.place == THINKING_BEHIND };
+    r = begin_calls(job, &options, err);
+    if (r)
+        return r;
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
@@ -174,22 +205,25 @@ static int generate_begin(Turns *turns, Job *job) {
     return r;
 }
 
-void turns_on_delta(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+void turns_on_delta(void *arg, const GenerationDelta *delta) {
     StepTarget *target = arg;
     JobNews *news = &target->job->news;
     int r = 0;
 
-    for (size_t i = 0; target->job->run.errand && i < n_tokens; i++)
-        draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), tokens[i]);
-    if (!len_bytes && !(n_tokens && target->job->generate.want_tokens))
+    for (size_t i = 0; target->job->run.errand && i < delta->n_tokens; i++)
+        draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), delta->tokens[i]);
+    if (!delta->len_bytes && !delta->call && !(delta->n_tokens && target->job->generate.want_tokens) &&
+        !delta->logprobs)
         return;
     outbox_lock(target->turns->outbox);
-    str_buf_append(&news->text, text, len_bytes);
+    str_buf_append(&news->text, delta->text, delta->len_bytes);
     if (target->job->generate.want_tokens)
-        for (size_t i = 0; i < n_tokens && !r; i++)
-            r = token_list_add(&news->tokens, tokens[i]);
+        for (size_t i = 0; i < delta->n_tokens && !r; i++)
+            r = token_list_add(&news->tokens, delta->tokens[i]);
+    for (size_t i = 0; delta->logprobs && i < delta->n_tokens && !r; i++)
+        r = job_logprobs_add(&news->logprobs, engine_tokenizer(target->job->engine), &delta->logprobs[i]);
     if (!r)
-        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news);
+        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news, delta->part, delta->call);
     outbox_unlock(target->turns->outbox);
     if (r)
         target->r = r;
@@ -207,6 +241,13 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
 
     if (r == GENERATION_E_READ) {
         outbox_finish(turns->outbox, job, GENERATION_RUNNING, JOB_E_MODEL, err);
+        return false;
+    }
+    if (r == GENERATION_E_COMPLEX || r == GENERATION_E_MEMORY) {
+        err_set(err, 0, "%s",
+                r == GENERATION_E_COMPLEX ? "what may follow the answer so far is too complex to be found in time"
+                                          : "no memory for the states of the constraint");
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, generation_code(r), err);
         return false;
     }
     if (r) {

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/request_constraint.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_generation.h"
 #include "daemon/requests/request_queue.h"
@@ -23,8 +24,12 @@ static bool finish_tokenize(Request *request, const JobNews *news) {
         from = news->marks[i].text_end;
     }
     reply_init(&response, request->id);
-    reply.has_count = true;
-    reply.count = (uint32_t)news->tokens.n;
+    if (request->job.input.render_only) {
+        reply.text = news->text.data ? news->text.data : (char *)"";
+    } else {
+        reply.has_count = true;
+        reply.count = (uint32_t)news->tokens.n;
+    }
     if (!request->job.input.count_only) {
         reply.tokens = news->tokens.ids;
         reply.n_tokens = news->tokens.n;
@@ -95,6 +100,18 @@ void request_on_news(Request *request, JobNews *news) {
         end_generation(request, news);
     else
         end_tokens(request, news);
+}
+
+void request_on_constraints(RequestTable *table) {
+    Request *request;
+    ErrText err;
+    int r;
+
+    assert_on_loop(table->loop);
+    while (request_constraint_take(table->constraints, &request, &r, &err))
+        if (request && r)
+            request_fail_by_constraint(request, r, &err);
+    loop_pump(table->loop);
 }
 
 static void cut_short(Request *request) {

@@ -10,6 +10,7 @@
 #include "base/strings/printable.h"
 #include "daemon/models/load/model_memory.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/request_constraint.h"
 
 void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,
                   const char *format, ...) {
@@ -50,6 +51,14 @@ void request_fail_by_model(Request *request) {
     }
 }
 
+/* Returns the field that a chat template does not take. */
+static const char *template_field(int result) {
+    return result == JOB_E_TOOLS       ? "tools"
+           : result == JOB_E_DOCUMENTS ? "documents"
+           : result == JOB_E_KWARGS    ? "template_kwargs"
+                                       : "thinking_tokens";
+}
+
 void request_fail_by_result(Request *request, const JobNews *news) {
     const char *field = "", *text = *news->err.text ? news->err.text : "no reason was given";
     const char *op = request_operation_name(request), *remedy = "";
@@ -71,8 +80,10 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     case JOB_E_TOOLS:
     case JOB_E_DOCUMENTS:
+    case JOB_E_KWARGS:
+    case JOB_E_THINKING:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
-        snprintf(path, sizeof(path), "%s.%s", op, news->result == JOB_E_TOOLS ? "tools" : "documents");
+        snprintf(path, sizeof(path), "%s.%s", op, template_field(news->result));
         field = path;
         snprintf(model, sizeof(model), " (model %.*s)", UTF8_PREFIX(request->model->name, 64));
         remedy = model;
@@ -83,6 +94,14 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_TOKEN:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
         field = "detokenize.tokens";
+        break;
+    case JOB_E_COMPLEX:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_SCHEMA_TOO_COMPLEX;
+        field = request_constraint_field(request);
+        break;
+    case JOB_E_SHORT:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        field = "generate.max_tokens";
         break;
     case JOB_E_TOO_LONG:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CONTEXT_FULL;
@@ -131,6 +150,36 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
     }
     request_fail(request, code, retry_ms, field, "%s%s", text, remedy);
+}
+
+void request_fail_by_constraint(Request *request, int r, const ErrText *err) {
+    const char *field = request_constraint_field(request);
+    Coordgen__V1__ErrorCode code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
+    uint32_t retry_ms = 0;
+
+    switch (r) {
+    case CONSTRAINT_SPEC_E_INVALID:
+    case CONSTRAINT_SPEC_E_PARAMETERS:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_SCHEMA;
+        break;
+    case CONSTRAINT_SPEC_E_CHOICE:
+        field = "generate.tool_choice";
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        break;
+    case CONSTRAINT_SPEC_E_TOOLS:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        break;
+    case CONSTRAINT_SPEC_E_TOO_COMPLEX:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_SCHEMA_TOO_COMPLEX;
+        break;
+    case -ENOMEM:
+    case CONSTRAINT_SPEC_E_MEMORY:
+        retry_ms = admission_retry_ms(&request->table->admission);
+        break;
+    default:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;
+    }
+    request_fail(request, code, retry_ms, field, "%s: %s", field, *err->text ? err->text : "no reason was given");
 }
 
 void request_fail_by_shutdown(Request *request) {

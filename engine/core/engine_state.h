@@ -16,6 +16,8 @@ typedef struct EngineText {
     Tokenizer *tokenizer;
     ChatTemplate chat;
     Bill bill; /* memory of the tables of both */
+    /* For constraints (constraint/engine_vocabulary.h): NULL until a request needs it; any thread. */
+    struct ConstraintVocabulary *_Atomic vocabulary;
 } EngineText;
 
 /* Files that an engine's weights come from. */
@@ -41,7 +43,7 @@ struct Engine {
     Backend *backend;
     Weights *weights;
     EngineText text;
-    struct SamplingDefaults *sampling; /* engine/sampling_defaults.h */
+    struct SamplingDefaults *sampling; /* engine/sampling/sampling_defaults.h */
     AccountTable *accounts;
     EngineFiles files;
     EngineKv kv;

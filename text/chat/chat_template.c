@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
 #include "text/chat/chat_template.h"
 
 #include <errno.h>
@@ -9,19 +10,35 @@
 #include "base/memory/account_refusal.h"
 #include "base/min_max.h"
 #include "base/strings/printable.h"
+#include "text/chat/chat_values.h"
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
+
+/* Notes which marks of thinking and calls a template has. 0 or -ENOMEM. */
+static int read_marks(ChatTemplate *chat, const char *text, size_t len_bytes) {
+    _cleanup_(chat_marks_deinit) ChatMarks marks;
+    int r = chat_marks_init(&marks, text, len_bytes);
+
+    if (!r)
+        thinking_pairs_add(&chat->thinking, &marks);
+    chat->calls.evidence.in_source |= call_formats_in_source(text, len_bytes);
+    chat->calls.tools_in_system |= memmem(text, len_bytes, "message['tools']", 16) != NULL;
+    return r;
+}
 
 int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) {
     int r;
 
     *chat = (ChatTemplate){ .has_template = true };
     r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
-    return MIN(r, 0);
+    if (r >= 0)
+        r = read_marks(chat, text, len_bytes);
+    return r || !chat->jinja ? r : chat_calls_probe(&chat->calls, chat);
 }
 
 /* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
-static int read_template(const GgufFile *file, const char *key, JinjaTemplate **jinjap, bool *is_therep, ErrText *why) {
+static int read_template(ChatTemplate *chat, const GgufFile *file, const char *key, JinjaTemplate **jinjap,
+                         bool *is_therep, ErrText *why) {
     GgufString text;
     int r = 0;
 
@@ -32,6 +49,8 @@ static int read_template(const GgufFile *file, const char *key, JinjaTemplate **
         (void)err_set(why, 0, "key \"%s\" is no string", key);
     else
         r = jinja_template_new(jinjap, text.len_bytes ? text.data : "", text.len_bytes, why);
+    if (*jinjap)
+        r = read_marks(chat, text.data, text.len_bytes);
     if (r >= 0 && !*jinjap)
         log_warn(TOPIC_ENGINE, "%s: key \"%s\": %s: this chat template is not used", gguf_path(file), key, why->text);
     return MIN(r, 0);
@@ -69,12 +88,12 @@ int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *giv
             log_warn(TOPIC_ENGINE, "%s: %s: only raw prompts can be used", gguf_path(file), chat->why.text);
         return r;
     }
-    r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE, &chat->jinja, &chat->has_template, &chat->why);
+    r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE, &chat->jinja, &chat->has_template, &chat->why);
     if (!r)
-        r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
+        r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
                           &chat->tool_why);
     read_other_names(chat, file);
-    return r;
+    return r || !(chat->jinja || chat->tool_jinja) ? r : chat_calls_probe(&chat->calls, chat);
 }
 
 void chat_template_deinit(ChatTemplate *chat) {
@@ -99,6 +118,14 @@ unsigned int chat_template_takes(const ChatTemplate *chat) {
     return takes;
 }
 
+ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer) {
+    return thinking_marks_of(chat->thinking, tokenizer);
+}
+
+const CallShape *chat_template_calls(const ChatTemplate *chat, const Tokenizer *tokenizer) {
+    return call_formats_find(&chat->calls.evidence, tokenizer);
+}
+
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes) {
     const unsigned int takes = chat_template_takes(chat);
     size_t n;
@@ -115,15 +142,6 @@ void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_by
                               chat->tool_jinja ? "" : ", refused: ", chat->tool_jinja ? "" : chat->tool_why.text);
     if (*chat->other_names && n < room_bytes)
         snprintf(text + n, room_bytes - n, "; never used: %s", chat->other_names);
-}
-
-const char *chat_role_name(ChatRole role) {
-    static const char *const names[_CHAT_ROLE_N] = { [CHAT_ROLE_SYSTEM] = "system",
-                                                     [CHAT_ROLE_USER] = "user",
-                                                     [CHAT_ROLE_ASSISTANT] = "assistant",
-                                                     [CHAT_ROLE_TOOL] = "tool" };
-
-    return role < _CHAT_ROLE_N ? names[role] : "?";
 }
 
 /* --- rendering -------------------------------------------------------------------------------------------------- */
@@ -161,20 +179,9 @@ static int choose_template(const ChatTemplate *chat, const ChatInput *input, con
     return 0;
 }
 
-static void put_messages(JinjaRendering *rendering, const ChatInput *input) {
-    JinjaSlot list = jinja_variable(rendering, "messages"), message;
-
-    jinja_put_list(rendering, list, input->n_messages);
-    for (size_t i = 0; i < input->n_messages; i++) {
-        const ChatMessage *from = &input->messages[i];
-        const char *role = chat_role_name(from->role);
-
-        message = jinja_list_place(rendering, list, i);
-        jinja_put_dict(rendering, message);
-        /* Roles are a few fixed words and count as the template's own, so that '<|' + role + '|>' is a mark. */
-        jinja_put_text(rendering, jinja_dict_place(rendering, message, "role"), role, strlen(role), true);
-        jinja_put_text(rendering, jinja_dict_place(rendering, message, "content"), from->text, from->len_bytes, false);
-    }
+/* Returns the id of a special token; without a tokenizer, while a template is looked at, there is none. */
+static uint32_t special_id(const Tokenizer *tokenizer, uint32_t (*id)(const Tokenizer *)) {
+    return tokenizer ? id(tokenizer) : TOKEN_NONE;
 }
 
 /* Puts the texts of special tokens, which count as the template's own. Those of BOS and EOS are defined in any case. */
@@ -184,10 +191,10 @@ static int put_special(JinjaRendering *rendering, const Tokenizer *tokenizer, St
         uint32_t id;
         bool always;
     } specials[] = {
-        { "bos_token", tokenizer_bos(tokenizer), true },
-        { "eos_token", tokenizer_eos(tokenizer), true },
-        { "unk_token", tokenizer_unknown(tokenizer), false },
-        { "pad_token", tokenizer_padding(tokenizer), false },
+        { "bos_token", special_id(tokenizer, tokenizer_bos), true },
+        { "eos_token", special_id(tokenizer, tokenizer_eos), true },
+        { "unk_token", special_id(tokenizer, tokenizer_unknown), false },
+        { "pad_token", special_id(tokenizer, tokenizer_padding), false },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(specials) && i < n_texts; i++) {
@@ -231,24 +238,54 @@ static int chat_error(int r, ErrText *err) {
     }
 }
 
+/* Puts the request's variables, behind what is said about thinking: the names that known templates have for that. */
+static int put_kwargs(JinjaRendering *rendering, const ChatInput *input, ErrText *err) {
+    static const char *const taken[] = {
+        "messages",  "tools",     "documents", "add_generation_prompt", "bos_token",
+        "eos_token", "unk_token", "pad_token", "raise_exception",       "strftime_now"
+    };
+    const bool is_on = input->thinking == CHAT_THINKING_ON;
+    int r;
+
+    if (input->thinking != CHAT_THINKING_DEFAULT) {
+        jinja_put_bool(rendering, jinja_variable(rendering, "enable_thinking"), is_on);
+        jinja_put_bool(rendering, jinja_variable(rendering, "thinking"), is_on);
+    }
+    if (!input->kwargs)
+        return 0;
+    r = jinja_put_members(rendering, "template_kwargs", input->kwargs, input->kwargs_bytes, taken, ARRAY_LEN(taken),
+                          err);
+    return r == JINJA_E_RUN ? CHAT_E_KWARGS : chat_error(r, err);
+}
+
 typedef int ChatOutputFn(void *arg, const JinjaOutput *output, ErrText *err);
 
 /* Renders, and hands the output to fn. */
 static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
                        void *arg, ErrText *err) {
     JinjaOptions options = { .accounts = input->accounts, .account = input->account, .now_s = input->now_s };
+    _cleanup_(chat_values_deinit) ChatValues values = { 0 };
     _cleanup_(jinja_rendering_freep) JinjaRendering *rendering = NULL;
     StrBuf texts[4] = { STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL };
     JinjaOutput output;
     int r;
 
-    options.input_bytes = input->tools_bytes + input->documents_bytes;
+    options.input_bytes = input->tools_bytes + input->documents_bytes + input->kwargs_bytes;
     for (size_t i = 0; i < input->n_messages; i++)
-        options.input_bytes += input->messages[i].len_bytes;
-    r = jinja_rendering_new(&rendering, jinja, &options, err);
+        options.input_bytes += chat_message_bytes(&input->messages[i]);
+    r = chat_values_init(&values, input->messages, input->n_messages);
+    if (!r)
+        r = jinja_rendering_new(&rendering, jinja, &options, err);
     if (r)
         return chat_error(r, err);
-    put_messages(rendering, input);
+    values.calls_as_text = input->call_form == CHAT_CALLS_AS_TEXT;
+    values.system_tools = input->system_tools;
+    r = chat_values_put(&values, rendering, input->messages, input->n_messages, err);
+    if (r)
+        return r == JINJA_E_RUN ? CHAT_E_CALLS : chat_error(r, err);
+    r = put_kwargs(rendering, input, err);
+    if (r)
+        return r;
     jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), !input->no_generation_prompt);
     r = put_json(rendering, "tools", input->tools, input->tools_bytes, err);
     if (r == JINJA_E_RUN)
@@ -282,7 +319,7 @@ static int compare_output(void *arg, const JinjaOutput *output, ErrText *err) {
 }
 
 /* Whether JSON holds nothing that could be lost: an empty list or dict, or null. */
-static bool is_empty_json(const char *text, size_t len_bytes) {
+bool chat_is_empty_json(const char *text, size_t len_bytes) {
     char kept[5] = "";
     size_t n = 0;
 
@@ -319,12 +356,12 @@ static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, co
     ChatInput without = *input;
     int r = 0;
 
-    if (input->tools && !is_empty_json(input->tools, input->tools_bytes)) {
+    if (input->tools && !chat_is_empty_json(input->tools, input->tools_bytes)) {
         without.tools = NULL;
         without.tools_bytes = 0;
         r = refuse_unused(jinja, tokenizer, &without, "tools", CHAT_E_UNUSED, output, err);
     }
-    if (!r && input->documents && !is_empty_json(input->documents, input->documents_bytes)) {
+    if (!r && input->documents && !chat_is_empty_json(input->documents, input->documents_bytes)) {
         without = *input;
         without.documents = NULL;
         without.documents_bytes = 0;
@@ -336,11 +373,73 @@ static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, co
 /* --- tokens, text ----------------------------------------------------------------------------------------------- */
 
 typedef struct ChatTokens {
+    const ChatTemplate *chat;
     const JinjaTemplate *jinja;
     const Tokenizer *tokenizer;
     const ChatInput *input;
     TokenList *list;
+    StrBuf *text; /* of a rendering */
 } ChatTokens;
+
+/* A prompt with marks of thinking behind what the template has made. */
+typedef struct ThinkingPrompt {
+    StrBuf text, own;
+    JinjaOutput output;
+} ThinkingPrompt;
+
+static void thinking_prompt_deinit(ThinkingPrompt *prompt) {
+    str_buf_deinit(&prompt->text);
+    str_buf_deinit(&prompt->own);
+}
+
+/* Adds the marks that the prompt lacks: an end of the thinking for requests without, a begin for requests with. */
+static void add_marks(const ChatTokens *tokens, const ThinkingMarks *marks, const JinjaOutput *output, StrBuf *text) {
+    const ThinkingPlace place = thinking_place_of(marks, output->data, output->own, output->len_bytes);
+    const bool is_line = output->len_bytes && output->data[output->len_bytes - 1] == '\n';
+    const bool is_told =
+        jinja_template_uses(tokens->jinja, "enable_thinking") || jinja_template_uses(tokens->jinja, "thinking");
+
+    if (tokens->input->thinking == CHAT_THINKING_OFF && place == THINKING_INSIDE)
+        str_buf_addf(text, is_line ? "\n%s\n\n" : "%s", marks->close);
+    else if (tokens->input->thinking == CHAT_THINKING_OFF && place == THINKING_BEFORE && !is_told)
+        str_buf_addf(text, "%s\n\n%s\n\n", marks->open, marks->close);
+    else if (tokens->input->thinking == CHAT_THINKING_ON && place == THINKING_BEFORE &&
+             !thinking_marks_are_tokens(marks))
+        str_buf_addf(text, "%s\n", marks->open);
+}
+
+/* settle_thinking() - put the marks behind a prompt that the request's thinking needs
+ *
+ * A template that was told to leave the thinking out has closed it, or never opens it. A template that opens it in any
+ * case gets the closing mark, behind an empty line if the opening mark has a line of its own. A template that reads no
+ * variable leaves it to the model, which gets the whole empty block, as Qwen3's template writes it. Thinking whose
+ * tokens are counted must be seen to begin: where the model would write the opening mark as text, the prompt has it.
+ */
+static int settle_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, ThinkingPrompt *prompt,
+                           ErrText *err) {
+    const JinjaOutput *output = *outputp;
+    const ThinkingMarks marks =
+        tokens->tokenizer ? chat_template_thinking(tokens->chat, tokens->tokenizer) : (ThinkingMarks){ 0 };
+
+    if (tokens->input->thinking == CHAT_THINKING_ON && !marks.open)
+        return err_set(err, CHAT_E_THINKING,
+                       "thinking_tokens: the model has no thinking: neither its chat template nor its vocabulary has "
+                       "marks of it: leave it out");
+    if (tokens->input->thinking == CHAT_THINKING_DEFAULT || !marks.open || tokens->input->no_generation_prompt)
+        return 0;
+    str_buf_append(&prompt->text, output->data, output->len_bytes);
+    str_buf_append(&prompt->own, output->own, output->len_bytes);
+    add_marks(tokens, &marks, output, &prompt->text);
+    while (prompt->own.len_bytes < prompt->text.len_bytes && !str_buf_failed(&prompt->own))
+        str_buf_append(&prompt->own, &(uint8_t){ 1 }, 1);
+    if (str_buf_failed(&prompt->text) || str_buf_failed(&prompt->own))
+        return err_raise(-ENOMEM);
+    prompt->output = (JinjaOutput){ .data = prompt->text.data ? prompt->text.data : "",
+                                    .own = (const uint8_t *)prompt->own.data,
+                                    .len_bytes = prompt->text.len_bytes };
+    *outputp = &prompt->output;
+    return 0;
+}
 
 /* Adds BOS if the tokenizer asks for it and the template has not written it. */
 static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
@@ -350,9 +449,13 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     const uint64_t scratch_bytes = (uint64_t)output->len_bytes * TOKENIZER_SCRATCH_BYTES;
     uint32_t bos = tokenizer_bos(tokens->tokenizer);
     TokenList *list = tokens->list;
+    _cleanup_(thinking_prompt_deinit) ThinkingPrompt prompt = { 0 };
     size_t n_before = list->n;
     int r = check_used(tokens->jinja, tokens->tokenizer, input, output, err);
 
+    if (r)
+        return r;
+    r = settle_thinking(tokens, &output, &prompt, err);
     if (r)
         return r;
     if (input->accounts)
@@ -370,30 +473,76 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     }
     if (r)
         list->n = n_before;
+    if (!r && input->placep) {
+        const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
+
+        *input->placep = thinking_place_of(&marks, output->data, output->own, output->len_bytes);
+    }
     return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
+}
+
+/* Prepares an input for the template: messages and tools that it would drop are rewritten. 0, CHAT_E_*, -ENOMEM. */
+static int prepare_input(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatInput *to,
+                         ChatRewriting *rewriting, ErrText *err) {
+    const CallShape *shape = chat_template_calls(chat, tokenizer);
+    const bool offers = input->offers_calls && input->tools && !chat_is_empty_json(input->tools, input->tools_bytes);
+    int r;
+
+    *to = *input;
+    if (input->call_form != CHAT_CALLS_PROBED)
+        return 0;
+    to->call_form = chat->calls.as_text ? CHAT_CALLS_AS_TEXT : CHAT_CALLS_AS_OBJECT;
+    if (!chat_calls_rewrites(&chat->calls, shape, input->messages, input->n_messages, offers))
+        return 0;
+    r = chat_calls_rewrite(&chat->calls, shape, input->messages, input->n_messages, offers ? input->tools : NULL,
+                           input->tools_bytes, rewriting, err);
+    to->messages = rewriting->messages;
+    to->n_messages = rewriting->n;
+    to->system_tools = rewriting->tools;
+    if (offers && (rewriting->tools || shape == call_formats_generic)) {
+        to->tools = NULL;
+        to->tools_bytes = 0;
+    }
+    return r == CALL_E_TOOLS ? CHAT_E_TOOLS : r;
+}
+
+/* Prepares the input of a chat, renders it, and hands the output to fn. */
+static int run_chat(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
+                    ChatTokens *tokens, ErrText *err) {
+    _cleanup_(chat_rewriting_deinit) ChatRewriting rewriting = { 0 };
+    ChatInput prepared;
+    int r = choose_template(chat, input, &tokens->jinja, err);
+
+    if (!r)
+        r = prepare_input(chat, tokenizer, input, &prepared, &rewriting, err);
+    tokens->input = &prepared;
+    return r ? r : render_chat(tokens->jinja, tokenizer, &prepared, fn, tokens, err);
 }
 
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
                          ErrText *err) {
-    ChatTokens tokens = { .tokenizer = tokenizer, .input = input, .list = list };
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .list = list };
     ErrText own;
-    int r = choose_template(chat, input, &tokens.jinja, err ? err : &own);
 
-    return r ? r : render_chat(tokens.jinja, tokenizer, input, add_tokens, &tokens, err ? err : &own);
+    return run_chat(chat, tokenizer, input, add_tokens, &tokens, err ? err : &own);
 }
 
 static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
-    StrBuf *text = arg;
+    _cleanup_(thinking_prompt_deinit) ThinkingPrompt prompt = { 0 };
+    const ChatTokens *tokens = arg;
+    StrBuf *text = tokens->text;
+    int r = settle_thinking(tokens, &output, &prompt, err);
 
+    if (r)
+        return r;
     str_buf_append(text, output->data, output->len_bytes);
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }
 
 int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, StrBuf *text,
                          ErrText *err) {
-    const JinjaTemplate *jinja;
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .text = text };
     ErrText own;
-    int r = choose_template(chat, input, &jinja, err ? err : &own);
 
-    return r ? r : render_chat(jinja, tokenizer, input, add_text, text, err ? err : &own);
+    return run_chat(chat, tokenizer, input, add_text, &tokens, err ? err : &own);
 }

@@ -86,7 +86,7 @@ typedef struct AttentionOps {
                              const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride);
     void (*products_of_values)(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
                                size_t n_parts, size_t head_size, int32_t *outputs);
-    void (*store_weights)(const int32_t *w, size_t n, uint8_t *weights);
+    void (*store_weights)(const int32_t *w, size_t n, uint8_t *weights); /* n: a multiple of KV_BLOCK */
 } AttentionOps;
 
 /* Returns the bytes of a row-head's levels. */

@@ -19,18 +19,12 @@ static void attention_keys(const AttentionQueries *queries, size_t first, size_t
 static void attention_weights(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
                               const AttentionMask *masks, void *scratch, const AttentionSums *sums) {
     const GroupScratch group = group_scratch(scratch);
+    Greatest greatest_of;
 
-    store_exponents(parts, group.exponents);
-    if (queries->cap > 0)
-        scores_of_group(&group, parts, queries->factors + first, n, queries->cap, masks, sums);
-    else if (masks)
-        scores_of_group(&group, parts, queries->factors + first, n, 0, masks, sums);
-    else
-        scores_of_group(&group, parts, queries->factors + first, n, 0, NULL, sums);
-    if (masks)
-        weights_of_group(&group, parts, n, masks, sums);
-    else
-        weights_of_group(&group, parts, n, NULL, sums);
+    value_scales(group.scales, parts, masks, n);
+    for (size_t part = 0; part < parts->n; part++)
+        scores_with_part(&group, queries, first, n, parts, part, masks, &greatest_of);
+    weights_of_group(&group, n, parts, masks, &greatest_of, sums);
 }
 
 static void attention_values(size_t n, const AttentionParts *parts, size_t head_size, void *scratch,

@@ -9,8 +9,13 @@
 typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
-    char last; /* the last printed byte */
+    json_t *logprobs; /* of all tokens so far, for --json=pretty */
+    CtlAnswer answer;
 } Stream;
+
+static void stream_deinit(Stream *stream) {
+    json_decref(stream->logprobs);
+}
 
 static int stream_event(void *arg, const CoordgenEvent *event) {
     Stream *stream = arg;
@@ -32,20 +37,29 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         line = json_object();
         ctl_json_set(line, "event", json_string("delta"));
         ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
-        ctl_json_set(line, "text", ctl_json_text(event->text, event->text_bytes));
+        ctl_json_set_part(line, event);
+        if (event->n_logprobs) {
+            json_t *logprobs = json_array();
+
+            ctl_json_add_logprobs(logprobs, event);
+            ctl_json_set(line, "logprobs", logprobs);
+        }
         stream->n_deltas++;
         return ctl_json_print_line(ctl, line);
     }
     stream->n_deltas++;
-    if (ctl->json == CTL_JSON_PRETTY)
+    if (ctl->json == CTL_JSON_PRETTY) {
+        ctl_json_add_logprobs(stream->logprobs, event);
         return 0;
-    ctl_put(stdout, event->text, event->text_bytes, ctl->out_tty);
-    if (event->text_bytes)
-        stream->last = event->text[event->text_bytes - 1];
-    return fflush(stdout) ? 1 : 0;
+    }
+    if (ctl_has(ctl, "logprobs")) { /* the table has the text, too */
+        ctl_print_logprobs(event);
+        return fflush(stdout) ? 1 : 0;
+    }
+    return ctl_answer_put(&stream->answer, ctl, event);
 }
 
-static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
+static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
     const CoordgenGenerateResult *result = coordgen_reply_generate(wait->reply);
     const CoordgenExplanation *explanation = coordgen_reply_explanation(wait->reply);
     bool cancelled = result->end_reason == COORDGEN_END_CANCELLED;
@@ -53,14 +67,18 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
 
     if (ctl->json) {
         object = ctl_json_result(result);
+        if (result->more_sampling)
+            ctl_json_more_sampling(json_object_get(object, "sampling"), result->more_sampling);
         if (explanation)
             ctl_json_set(object, "explanation", ctl_json_explanation(explanation));
         if (ctl->json == CTL_JSON_SHORT)
             ctl_json_set(object, "event", json_string("end"));
+        else if (ctl_has(ctl, "logprobs"))
+            ctl_json_set(object, "logprobs", json_incref(stream->logprobs));
         if (ctl_json_print(ctl, object))
             return CTL_EXIT_FAILED;
-    } else if (stream->last && stream->last != '\n' && ctl->out_tty) {
-        fputc('\n', stdout);
+    } else {
+        ctl_answer_end(&stream->answer, ctl->out_tty);
     }
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() reports the reason */
@@ -70,8 +88,13 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
                 " tokens with the prompt; coordgenctl "
                 "model show tells what raises that\n",
                 result->prompt_tokens + result->output_tokens);
-    if (result->end_reason == COORDGEN_END_REPETITION) /* a limit that the user set needs no message */
+    if (result->end_reason == COORDGEN_END_REPETITION ||
+        result->ended_in_time) /* a limit that the user set needs no message */
         ctl_print_cut(result, "coordgenctl: ", "\n");
+    if (!result->text_bytes && !result->n_tool_calls && *result->reasoning && !cancelled && !ctl->json)
+        fputs("coordgenctl: the answer ended inside the thinking, without text: --think N limits the thinking, "
+              "--no-think leaves it out\n",
+              stderr);
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
         ctl_print_explanation(stderr, explanation);
@@ -86,19 +109,28 @@ static int generate_run(Ctl *ctl) {
     const char *stops[CTL_STOPS_MAX], *system_text = ctl_text(ctl, "system", NULL);
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     CoordgenGenerateOptions options;
-    _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL;
+    _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL, *constraint = NULL;
     CoordgenMessage messages[2];
-    Stream stream = { .ctl = ctl };
+    _cleanup_(stream_deinit) Stream stream = { .ctl = ctl, .logprobs = json_array() };
+    _cleanup_(ctl_more_sampling_deinit) CtlMoreSampling more = { 0 };
     int r;
 
-    if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)))
+    if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)) ||
+        !ctl_more_sampling(ctl, &more, &options) || !ctl_logprobs(ctl, &options))
         return CTL_EXIT_USAGE;
     if (ctl_has(ctl, "raw") && system_text)
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
     if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
+    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
+        return ctl_usage_error(ctl,
+                               "--raw takes the prompt as it is: --template-kwargs, --think and --no-think have no "
+                               "place in it");
     if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
+    r = ctl_constraint(ctl, &options, &constraint);
+    if (r)
+        return r;
     prompt = ctl_prompt(ctl);
     if (!prompt || !ctl_option_file(ctl, "tools", &tools) || !ctl_option_file(ctl, "documents", &documents))
         return CTL_EXIT_FAILED;
@@ -128,8 +160,7 @@ static int generate_run(Ctl *ctl) {
     ctl_progress_clear(ctl);
     if (!coordgen_reply_error(wait.reply))
         return print_end(ctl, &stream, &wait);
-    if (stream.last && stream.last != '\n')
-        fputc('\n', stdout);
+    ctl_answer_end(&stream.answer, true);
     return ctl_failed_reply(ctl, &wait);
 }
 
@@ -137,6 +168,8 @@ static const Option generate_options[] = {
     { "file", 'f', "PATH", "text of the prompt, after the arguments; -: standard input" },
     { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
     CTL_SAMPLING_OPTIONS,
+    CTL_MORE_SAMPLING_OPTIONS,
+    { "logprobs", 0, "N", "a table of tokens and log probabilities, with those of the N likeliest (0..20)" },
     { "no-generation-prompt", 0, NULL, "end the prompt behind the message, not where the answer begins" },
     { "ignore-end", 0, NULL, "go on past the model's end of the text (for measuring)" },
     { "explain", 0, NULL, "what drafts have brought, on standard error (in JSON: explanation)" },
@@ -154,6 +187,8 @@ const CtlVerb ctl_verb_generate = {
             "  coordgenctl generate 'Summarise this text.' --file notes.txt --max-tokens 200\n"
             "  git diff | coordgenctl generate --system 'Write a commit message for this change.'\n"
             "  coordgenctl generate --explain --speculation=auto 'Summarise this.' --file notes.txt\n"
+            "  coordgenctl generate --json-schema person.json 'Who wrote Faust?'\n"
+            "  coordgenctl generate --regex 'yes|no' 'Is water wet?'\n"
             "  coordgenctl generate --raw 'Once upon a time' --temperature 0.8 --seed 7\n"
             "  coordgenctl generate --json=short 'Hello' | jq -r 'select(.event == \"delta\").text'\n",
     .options = generate_options,

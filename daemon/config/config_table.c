@@ -157,7 +157,7 @@ const Setting config_settings[] = {
     CHOICE(
         "op-placement", load.op_placement, RESTART, "profile", op_placement_choices,
         "where products run in steps of several chunks of the npu device: profile (where the whole is measured to be "
-        "sooner done) or npu (all of them)"),
+        "sooner done), npu (all of matrices there), or all (of attention, too)"),
     CHOICE("isa", load.isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", load.threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),

@@ -125,14 +125,14 @@ static int begin_constraint(Generation *generation, ErrText *err) {
 
     if (!constraint->it)
         return 0;
-    least = constraint_least_tokens(constraint->it);
+    least = constraint_least_tokens(constraint->it, constraint->entry);
     if (!constraint->may_be_cut && least > left)
         return err_set(err, GENERATION_E_SHORT,
                        "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 "%s", left,
                        least,
                        generation->options.max_tokens == left ? ": raise max_tokens"
                                                               : ": shorten the prompt, or raise the context");
-    r = answer_constraint_new(&generation->constraint, constraint->it, !constraint->may_be_cut,
+    r = answer_constraint_new(&generation->constraint, constraint->it, constraint->entry, !constraint->may_be_cut,
                               engine_accounts(generation->engine));
     return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
            : r < 0 ? err_set(err, r, "no constraint: %s", strerror(-r))
@@ -242,7 +242,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
     detokenizer_init(
         &generation->text.detokenizer, engine_tokenizer(engine),
-        options->is_answer && !(options->constraint.it && constraint_begins_with_text(options->constraint.it)), false);
+        options->is_answer &&
+            !(options->constraint.it && constraint_begins_with_text(options->constraint.it, options->constraint.entry)),
+        false);
     if (answer_format_splits(&options->answer) &&
         answer_parts_new(&generation->text.parts, engine_tokenizer(engine), &options->answer))
         return err_no_memory(err);

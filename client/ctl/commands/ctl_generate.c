@@ -91,6 +91,10 @@ static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
     if (result->end_reason == COORDGEN_END_REPETITION ||
         result->ended_in_time) /* a limit that the user set needs no message */
         ctl_print_cut(result, "coordgenctl: ", "\n");
+    if (!result->text_bytes && !result->n_tool_calls && *result->reasoning && !cancelled && !ctl->json)
+        fputs("coordgenctl: the answer ended inside the thinking, without text: --think N limits the thinking, "
+              "--no-think leaves it out\n",
+              stderr);
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
         ctl_print_explanation(stderr, explanation);

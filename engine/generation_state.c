@@ -37,7 +37,7 @@ Generation *generation_free(Generation *generation) {
     generation_text_deinit(&generation->text);
     bill_settle(&generation->bill);
     free(generation->logits);
-    generation_sampling_deinit(generation);
+    generation_sampling_deinit(&generation->sampling);
     free(generation);
     return NULL;
 }
@@ -214,7 +214,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                        byte_text(&left, options->kv_max_bytes));
     reserve_trees(generation);
     state_bytes = n_vocab * sizeof(float) + generation->capacity_tokens * sizeof(uint32_t) +
-                  generation_sampling_bytes(generation);
+                  generation_sampling_bytes(options, n_vocab, generation->capacity_tokens);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
     if (r)
@@ -228,7 +228,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->tokens.ids || copy_stops(generation))
         return err_no_memory(err);
-    r = generation_sampling_init(generation, err);
+    r = generation_sampling_init(&generation->sampling, &generation->options, engine, n_prompt,
+                                 generation->capacity_tokens, err);
     if (r)
         return r == -ENOMEM ? err_no_memory(err) : r;
     r = begin_constraint(generation, err);

@@ -10,6 +10,7 @@
 #include "base/memory/account.h"
 #include "spec/draft_report.h"
 #include "spec/sources/context_map.h"
+#include "spec/sources/grammar_drafter.h"
 #include "spec/sources/history.h"
 #include "spec/speculation_choice.h"
 #include "spec/tree/draft_growth.h"
@@ -22,6 +23,7 @@ typedef struct SpeculatorOptions {
     const SourceStats *stats; /* statistics of the user's earlier generations, or NULL; copied */
     History *history;         /* for the source "history"; may go before the speculator. NULL: none */
     DraftModel model;         /* for the source "model"; outlives the speculator. No ops: none */
+    DraftGrammar grammar;     /* of the text, for the source "grammar" and to cut drafts; outlives the speculator */
     const SpecLab *lab;       /* NULL in the product; outlives the speculator */
     DraftReport *report;      /* zeroed here, then counts sources, nodes and lengths; outlives the speculator */
 } SpeculatorOptions;

@@ -8,7 +8,7 @@
 #include "engine/core/engine_core.h"
 #include "engine/kv/sequence.h"
 #include "engine/load_options.h"
-#include "engine/sampling_defaults.h"
+#include "engine/sampling/sampling_defaults.h"
 #include "engine/step/engine_step.h"
 #include "weights/ring/layer_reader.h"
 

@@ -5,7 +5,7 @@
 
 #include "engine/draft/draft_options.h"
 #include "engine/engine.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "scheduler/requests/priority.h"
 
 enum {

@@ -41,7 +41,7 @@ struct Engine {
     Backend *backend;
     Weights *weights;
     EngineText text;
-    struct SamplingDefaults *sampling; /* engine/sampling_defaults.h */
+    struct SamplingDefaults *sampling; /* engine/sampling/sampling_defaults.h */
     AccountTable *accounts;
     EngineFiles files;
     EngineKv kv;

@@ -7,7 +7,7 @@
 #include "backends/cpu/int8/int8_product.h"
 #include "backends/numeric/exp_row.h"
 #include "backends/numeric/rope_table.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "quant/bit_allocation.h"
 #include "quant/relative_error.h"
 #include "quant/rotate.h"

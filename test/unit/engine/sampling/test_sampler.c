@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "test/unit/fixtures/patience.h"
 
 #define N_VOCAB 5000

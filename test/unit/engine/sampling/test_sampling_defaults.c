@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/sampling_defaults.h"
+#include "engine/sampling/sampling_defaults.h"
 #include "importer/importer.h"
 #include "test/unit/importer/import_fixture.h"
 

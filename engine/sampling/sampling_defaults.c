@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/sampling_defaults.h"
+#include "engine/sampling/sampling_defaults.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef COORDGEN_ENGINE_SAMPLING_DEFAULTS_H
 #define COORDGEN_ENGINE_SAMPLING_DEFAULTS_H
 
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "model/gguf/gguf.h"
 
 typedef enum SamplingField {

@@ -3,7 +3,7 @@
  * Order of the steps: repetition penalty, temperature, top-k, top-p, min-p, draw. Sums run in one fixed order in
  * double, exponentials are the shared routine's, so that the token is the same on every machine.
  */
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Follows a constraint through one answer. A state is a value: a draft tree has one in each node, the sampler one for
+ * the answer so far. Equal states allow equal tokens, whoever made them and in whatever order. */
+#ifndef COORDGEN_ENGINE_CONSTRAINT_RUN_H
+#define COORDGEN_ENGINE_CONSTRAINT_RUN_H
+
+#include "engine/constraint/constraint.h"
+#include "text/grammar/grammar_matcher.h"
+
+/* Where an answer is. Valid until constraint_run_renew() of its run. */
+typedef struct ConstraintState {
+    uint32_t segment;     /* CONSTRAINT_END: only the end may come */
+    GrammarState grammar; /* in a GRAMMAR segment */
+    uint32_t count;       /* tokens in the segment */
+} ConstraintState;
+
+typedef struct ConstraintRun ConstraintRun; /* used by one thread at a time */
+
+/* Makes a run of a constraint, which is counted. 0 or -errno. */
+int constraint_run_new(ConstraintRun **runp, Constraint *constraint);
+ConstraintRun *constraint_run_free(ConstraintRun *run); /* leaves small matchers to later runs; returns NULL */
+DEFINE_CLEANUP(ConstraintRun, constraint_run_free)
+size_t constraint_run_memory_bytes(const ConstraintRun *run);
+const Constraint *constraint_run_constraint(const ConstraintRun *run);
+
+/* Gives the run the fuel of a step, which all functions below share: a step of a hostile grammar takes some 10 ms at
+ * most. Functions that lack fuel return CONSTRAINT_E_TOO_COMPLEX. Call it once before each step. */
+void constraint_run_begin_step(ConstraintRun *run);
+/* Before a step: forgets states that take too much memory. All states but *statep become invalid; *statep, the state
+ * behind the answer tokens[n], is made anew of them. 0; CONSTRAINT_E_TOO_COMPLEX; -errno. */
+int constraint_run_renew(ConstraintRun *run, const uint32_t *tokens, size_t n, ConstraintState *statep);
+
+ConstraintState constraint_run_start(const ConstraintRun *run);
+/* Advances by a token of any kind; this is also how a single candidate is tested. An end token leads to CONSTRAINT_END
+ * where the answer may end. 0: *nextp is the state behind it; CONSTRAINT_E_REFUSED; CONSTRAINT_E_TOO_COMPLEX;
+ * -errno. */
+int constraint_run_advance(ConstraintRun *run, ConstraintState state, uint32_t token, ConstraintState *nextp);
+/* Whether the answer may end here, so that end tokens are allowed. */
+bool constraint_run_is_end_allowed(const ConstraintRun *run, ConstraintState state);
+/* Whether nothing but the end may come. */
+bool constraint_run_is_complete(const ConstraintRun *run, ConstraintState state);
+
+/* Sets the bits of all tokens that may come next, end tokens included, mask[TOKEN_MASK_WORDS(n_vocab)]. 0,
+ * CONSTRAINT_E_TOO_COMPLEX, -errno. */
+int constraint_run_mask(ConstraintRun *run, ConstraintState state, uint64_t *mask);
+
+/* --- an end in time ----------------------------------------------------------------------------------------------- */
+
+/* Counts the tokens of a short way to an allowed end, the end token excluded. UINT32_MAX: there is none. 0,
+ * CONSTRAINT_E_TOO_COMPLEX, -errno. */
+int constraint_run_end_tokens(ConstraintRun *run, ConstraintState state, uint32_t *n_tokensp);
+/* Sets the bits of the tokens behind which an end is within n_left - 1 tokens, and of end tokens where the answer may
+ * end. From a state with n end_tokens, n_left = n allows at least one. 0, CONSTRAINT_E_TOO_COMPLEX, -errno. */
+int constraint_run_mask_to_end(ConstraintRun *run, ConstraintState state, uint32_t n_left, uint64_t *mask);
+
+/* --- what must come ----------------------------------------------------------------------------------------------- */
+
+/* Writes tokens that spell what must come behind the state, at most n_max, as the tokenizer would write them behind
+ * the answer's last tokens, text[n_text]. The bytes (or control tokens) are certain, the division into tokens is not:
+ * verify them like drafts. *np: how many; 0: nothing is certain. 0, CONSTRAINT_E_TOO_COMPLEX, -errno. */
+int constraint_run_forced(ConstraintRun *run, ConstraintState state, const uint32_t *text, size_t n_text,
+                          uint32_t *tokens, size_t n_max, size_t *np);
+
+#endif

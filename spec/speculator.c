@@ -278,6 +278,21 @@ DraftSources speculator_drafters(const Speculator *speculator) {
     return (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats, speculator->grammar };
 }
 
+/* Returns the grammar's place at a row. Trees are shallow, and most rows' places exist. */
+static uint32_t place_of(const Speculator *speculator, const DraftTree *tree, uint32_t row) {
+    uint32_t way[DRAFT_ROWS_MAX], n = 0, place = grammar_drafter_root(speculator->grammar);
+
+    for (; row; row = (uint32_t)tree->parents[row])
+        way[n++] = tree->tokens[row];
+    while (n)
+        place = grammar_drafter_step(speculator->grammar, place, way[--n]);
+    return place;
+}
+
+bool speculator_allows(const Speculator *speculator, const DraftTree *tree, uint32_t row, uint32_t token) {
+    return !speculator->grammar || grammar_drafter_allows(speculator->grammar, place_of(speculator, tree, row), token);
+}
+
 /* Returns how many tokens the tree without the model would have given on this path. The statistics learn from that
  * tree, too. */
 static uint32_t tokens_without(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted,

@@ -56,6 +56,8 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
                       DraftTree *tree);
 /* Returns the drafters behind the tree that was drafted last, valid until the next call that changes the speculator. */
 DraftSources speculator_drafters(const Speculator *speculator);
+/* Returns whether the grammar allows a token behind a row of the step's tree; true where the text has none. */
+bool speculator_allows(const Speculator *speculator, const DraftTree *tree, uint32_t row, uint32_t token);
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
 const SourceStats *speculator_stats(const Speculator *speculator);

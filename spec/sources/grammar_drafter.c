@@ -15,12 +15,11 @@ enum {
 };
 
 /* Buckets tell where in its run a token stands. At the end of a run the token that the target takes may reach into what
- * comes next; at its beginning, one that began earlier may do so. */
+ * comes next; at its beginning, the bytes in front may have been meant to be a part of it. */
 enum {
     AT_START = 1,
     AT_END = 2,
-    UNALIGNED = 4,
-    _GRAMMAR_BUCKETS_N = 8
+    _GRAMMAR_BUCKETS_N = 4
 };
 
 /* A place behind the text: a way of drafted tokens. Ways that trees of one step share are one place. */
@@ -150,7 +149,7 @@ static void find_run(GrammarDrafter *drafter, uint32_t id) {
 static float grammar_prior(uint16_t bucket, uint16_t rank) {
     if (rank || bucket >= _GRAMMAR_BUCKETS_N)
         return 0.001F;
-    return (bucket & AT_END ? 0.7F : 0.95F) * (bucket & UNALIGNED ? 0.6F : 1);
+    return bucket & AT_END ? 0.7F : 0.95F;
 }
 
 /* Takes nothing in: the grammar's owner knows the text. */
@@ -181,7 +180,6 @@ static size_t grammar_choices(const void *self, DraftCursor cursor, DraftChoice 
         return 0;
     run = &drafter->runs[place->run];
     bucket = (place->at ? 0 : AT_START) | (place->at + 1u == run->n ? AT_END : 0);
-    bucket |= place->at || run->is_aligned ? 0 : UNALIGNED;
     choices[0] = (DraftChoice){ .token = run->tokens[place->at], .bucket = (uint16_t)bucket };
     choices[0].next.a = grammar_drafter_step(drafter, cursor.a, choices[0].token);
     return choices[0].next.a != GRAMMAR_NOWHERE;

@@ -24,7 +24,6 @@ typedef struct DraftGrammarState {
 typedef struct DraftForced {
     uint32_t tokens[GRAMMAR_FORCED_MAX];
     uint32_t n;
-    bool is_aligned; /* the text in front ends where a token of the whole would end, too */
 } DraftForced;
 
 /* The owner of a grammar. Thread: the one that computes, for all calls. */

@@ -44,8 +44,8 @@ typedef struct ConstraintFree {
     bool is_end_allowed; /* the answer may end in the segment */
     uint32_t tokens_max; /* tokens that may stay in the segment; then `over` begins. UINT32_MAX: any number; 0: `over`
                           * begins at once */
-    uint32_t over;       /* a TOKENS segment; unused without tokens_max. Near the end of the answer's room it begins
-                          * earlier, if nothing else leads to an end in time */
+    uint32_t over;       /* a TOKENS segment, needed with tokens_max; CONSTRAINT_END: none. Near the end of the
+                          * answer's room it begins earlier, to leave room for what follows */
 } ConstraintFree;
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
@@ -91,6 +91,8 @@ DEFINE_CLEANUP(Constraint, constraint_unref)
 
 /* Returns the least number of tokens of a whole answer, as far as it is known: no answer needs more. */
 uint32_t constraint_least_tokens(const Constraint *constraint);
+/* Whether text of a grammar comes first: then a space that a tokenizer puts before texts counts as text. */
+bool constraint_begins_with_text(const Constraint *constraint);
 ConstraintVocabulary *constraint_vocabulary(const Constraint *constraint);
 size_t constraint_memory_bytes(const Constraint *constraint); /* grammars included, which others may share */
 

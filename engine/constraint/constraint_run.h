@@ -23,9 +23,10 @@ DEFINE_CLEANUP(ConstraintRun, constraint_run_free)
 size_t constraint_run_memory_bytes(const ConstraintRun *run);
 const Constraint *constraint_run_constraint(const ConstraintRun *run);
 
-/* Gives the run the fuel of a step, which all functions below share: a step of a hostile grammar takes some 10 ms at
- * most. Functions that lack fuel return CONSTRAINT_E_TOO_COMPLEX. Call it once before each step. */
-void constraint_run_begin_step(ConstraintRun *run);
+/* Gives the run fuel for so many rows (1 or more), which the functions below share until the next call: a row takes 5 ms
+ * at most, whatever the grammar. A function that lacks fuel returns CONSTRAINT_E_TOO_COMPLEX, and says nothing about the
+ * token then. Whoever samples refuels for each row; drafts have fuel of their own, so that they cannot spend a row's. */
+void constraint_run_refuel(ConstraintRun *run, uint32_t n_rows);
 /* Before a step: forgets states that take too much memory. All states but *statep become invalid; *statep, the state
  * behind the answer tokens[n], is made anew of them. 0; CONSTRAINT_E_TOO_COMPLEX; -errno. */
 int constraint_run_renew(ConstraintRun *run, const uint32_t *tokens, size_t n, ConstraintState *statep);
@@ -49,8 +50,14 @@ int constraint_run_mask(ConstraintRun *run, ConstraintState state, uint64_t *mas
 /* Counts the tokens of a short way to an allowed end, the end token excluded. UINT32_MAX: there is none. 0,
  * CONSTRAINT_E_TOO_COMPLEX, -errno. */
 int constraint_run_end_tokens(ConstraintRun *run, ConstraintState state, uint32_t *n_tokensp);
-/* Sets the bits of the tokens behind which an end is within n_left - 1 tokens, and of end tokens where the answer may
- * end. From a state with n end_tokens, n_left = n allows at least one. 0, CONSTRAINT_E_TOO_COMPLEX, -errno. */
+/* Returns the state that the next token is sampled from if n_left tokens may still come: `state`, or the start of
+ * `over` where a FREE segment must end now to leave room for what follows. */
+ConstraintState constraint_run_in_time(const ConstraintRun *run, ConstraintState state, uint32_t n_left);
+/* Whether an end can still be reached in time behind a token that leads to `next`, n_left counting the token. 0: yes;
+ * CONSTRAINT_E_REFUSED; CONSTRAINT_E_TOO_COMPLEX; -errno. */
+int constraint_run_check_time(ConstraintRun *run, ConstraintState next, uint32_t n_left);
+/* Sets the bits of the tokens that constraint_run_check_time() allows, and of end tokens where the answer may end. From
+ * a state with n end_tokens, n_left = n allows at least one. 0, CONSTRAINT_E_TOO_COMPLEX, -errno. */
 int constraint_run_mask_to_end(ConstraintRun *run, ConstraintState state, uint32_t n_left, uint64_t *mask);
 
 /* --- what must come ----------------------------------------------------------------------------------------------- */

@@ -261,6 +261,22 @@ bool grammar_matcher_is_end_allowed(const GrammarMatcher *matcher, GrammarState 
     return matcher->states[state].is_end;
 }
 
+bool grammar_matcher_is_complete(const GrammarMatcher *matcher, GrammarState state) {
+    size_t n;
+
+    matcher_threads(matcher, state, &n);
+    return !n && matcher->states[state].is_end;
+}
+
+void grammar_matcher_set_fuel(GrammarMatcher *matcher, uint64_t fuel) {
+    matcher->limits.fuel_max = fuel;
+    matcher->regex.fuel = fuel;
+}
+
+uint64_t grammar_matcher_fuel_left(const GrammarMatcher *matcher) {
+    return matcher->regex.fuel;
+}
+
 int grammar_matcher_advance_bytes(GrammarMatcher *matcher, GrammarState state, const void *bytes, size_t n_bytes,
                                   GrammarState *nextp) {
     const uint8_t *text = bytes;

@@ -41,9 +41,16 @@ size_t grammar_matcher_memory_bytes(const GrammarMatcher *matcher);
  * of each answer anew. 0 or -errno; after an error only grammar_matcher_free() may follow. */
 int grammar_matcher_forget(GrammarMatcher *matcher);
 
+/* Sets the fuel of each later call, in place of the limits' fuel_max. */
+void grammar_matcher_set_fuel(GrammarMatcher *matcher, uint64_t fuel);
+/* Returns the fuel that the last call has left, or all of it if none came since grammar_matcher_set_fuel(). */
+uint64_t grammar_matcher_fuel_left(const GrammarMatcher *matcher);
+
 GrammarState grammar_matcher_start(const GrammarMatcher *matcher);
 /* Whether the text may end here. */
 bool grammar_matcher_is_end_allowed(const GrammarMatcher *matcher, GrammarState state);
+/* Whether the text must end here: nothing may follow. */
+bool grammar_matcher_is_complete(const GrammarMatcher *matcher, GrammarState state);
 /* Advances by bytes. 0: *nextp is the state behind them; GRAMMAR_E_REFUSED; GRAMMAR_E_TOO_COMPLEX; -ENOMEM. */
 int grammar_matcher_advance_bytes(GrammarMatcher *matcher, GrammarState state, const void *bytes, size_t n_bytes,
                                   GrammarState *nextp);

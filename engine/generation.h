@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/sampling/sampler.h"
 #include "scheduler/requests/priority.h"
+#include "text/chat/answer_parts.h"
 
 enum {
     GENERATION_E_EMPTY = 1,    /* the prompt has no token */
@@ -71,9 +72,19 @@ typedef struct GenerationUsage {
     uint64_t read_wait_ns;       /* time that its steps waited for weights */
 } GenerationUsage;
 
-/* Takes new text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called
- * from generation_step(), once a token. */
-typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
+/* What a token has brought. All pointers are valid during the callback. */
+typedef struct GenerationDelta {
+    AnswerPart part;
+    const char *text; /* whole UTF-8 sequences, not NUL-terminated, may be empty; empty of calls */
+    size_t len_bytes;
+    const CallPiece *call;  /* ANSWER_CALL; else NULL */
+    const uint32_t *tokens; /* [n_tokens]: the token, 0 or 1 */
+    size_t n_tokens;
+} GenerationDelta;
+
+/* Takes a delta. Called from generation_step(): once a token, and once more for each further part that the token has
+ * begun or completed. The last of these calls has the token. */
+typedef void GenerationDeltaFn(void *arg, const GenerationDelta *delta);
 
 typedef struct Generation Generation;
 

@@ -49,7 +49,11 @@ static void give_out(Generation *generation, size_t n, const uint32_t *token, Ge
     StrBuf *pending = &generation->text.pending;
 
     if (fn && (n || token))
-        fn(arg, n ? pending->data : "", n, token, token ? 1 : 0);
+        fn(arg, &(GenerationDelta){ .part = ANSWER_TEXT,
+                                    .text = n ? pending->data : "",
+                                    .len_bytes = n,
+                                    .tokens = token,
+                                    .n_tokens = token ? 1 : 0 });
     if (n) {
         memmove(pending->data, pending->data + n, pending->len_bytes - n);
         str_buf_truncate(pending, pending->len_bytes - n);

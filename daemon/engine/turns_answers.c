@@ -174,20 +174,20 @@ static int generate_begin(Turns *turns, Job *job) {
     return r;
 }
 
-void turns_on_delta(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+void turns_on_delta(void *arg, const GenerationDelta *delta) {
     StepTarget *target = arg;
     JobNews *news = &target->job->news;
     int r = 0;
 
-    for (size_t i = 0; target->job->run.errand && i < n_tokens; i++)
-        draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), tokens[i]);
-    if (!len_bytes && !(n_tokens && target->job->generate.want_tokens))
+    for (size_t i = 0; target->job->run.errand && i < delta->n_tokens; i++)
+        draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), delta->tokens[i]);
+    if (!delta->len_bytes && !(delta->n_tokens && target->job->generate.want_tokens))
         return;
     outbox_lock(target->turns->outbox);
-    str_buf_append(&news->text, text, len_bytes);
+    str_buf_append(&news->text, delta->text, delta->len_bytes);
     if (target->job->generate.want_tokens)
-        for (size_t i = 0; i < n_tokens && !r; i++)
-            r = token_list_add(&news->tokens, tokens[i]);
+        for (size_t i = 0; i < delta->n_tokens && !r; i++)
+            r = token_list_add(&news->tokens, delta->tokens[i]);
     if (!r)
         r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news);
     outbox_unlock(target->turns->outbox);

@@ -10,6 +10,6 @@ bool turns_first_turn(Turns *turns, Job *job);
 /* Takes the result of a step for a job. Returns whether the job goes on; otherwise the loop thread has it already. */
 bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err);
 /* Receives text, as a GenerationDeltaFn; arg is a StepTarget. */
-void turns_on_delta(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
+void turns_on_delta(void *arg, const GenerationDelta *delta);
 
 #endif

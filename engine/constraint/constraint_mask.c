@@ -26,6 +26,10 @@ static bool is_in_time(const MaskWork *work, uint32_t n) {
     return work->n_left == NO_LIMIT || n <= work->n_left;
 }
 
+static size_t n_words(const MaskWork *work) {
+    return TOKEN_MASK_WORDS(constraint_vocabulary_n_vocab(work->run->constraint->vocabulary));
+}
+
 static void set_ends(const MaskWork *work) {
     uint32_t n;
     const uint32_t *ends = constraint_vocabulary_ends(work->run->constraint->vocabulary, &n);
@@ -40,9 +44,9 @@ static int add_grammar(const MaskWork *work, ConstraintState state) {
     ConstraintRun *run = work->run;
     const ConstraintSegment *segment = constraint_run_segment(run, state);
     const uint32_t behind = constraint_least_of(run->constraint, segment->next);
+    const TokenTrie *trie = constraint_vocabulary_trie(run->constraint->vocabulary);
+    const size_t n_text_words = TOKEN_MASK_WORDS(token_trie_n_tokens(trie));
     GrammarMatcher *matcher = constraint_run_begin_call(run, segment);
-    const size_t n_words =
-        TOKEN_MASK_WORDS(token_trie_n_tokens(constraint_vocabulary_trie(run->constraint->vocabulary)));
     int r;
 
     if (work->n_left == NO_LIMIT)
@@ -52,7 +56,7 @@ static int add_grammar(const MaskWork *work, ConstraintState state) {
     else
         return 0;
     r = constraint_run_end_call(run, segment, r);
-    for (size_t w = 0; w < n_words && !r; w++)
+    for (size_t w = 0; w < n_text_words && !r; w++)
         work->mask[w] |= run->scratch[w];
     return r;
 }
@@ -64,29 +68,34 @@ static uint32_t least_behind_free(const Constraint *constraint, const Constraint
                : segment->least;
 }
 
+/* Adds all tokens but the end tokens and the triggers, then those of the triggers that lead somewhere in time. */
 static void add_free(const MaskWork *work, ConstraintState state) {
     const Constraint *constraint = work->run->constraint;
     const ConstraintSegment *segment = constraint_run_segment(work->run, state);
     const uint32_t n_vocab = constraint_vocabulary_n_vocab(constraint->vocabulary);
+    uint64_t *own = work->run->scratch; /* a grammar before may allow what is refused here */
     uint32_t n_ends;
     const uint32_t *ends = constraint_vocabulary_ends(constraint->vocabulary, &n_ends);
 
+    memset(own, 0, n_words(work) * sizeof(*own));
     if (is_in_time(work, constraint_add_tokens(1, least_behind_free(constraint, segment, state.count)))) {
-        memset(work->mask, 0xff, n_vocab / 64 * sizeof(*work->mask));
+        memset(own, 0xff, n_vocab / 64 * sizeof(*own));
         for (uint32_t token = n_vocab / 64 * 64; token < n_vocab; token++)
-            set_bit(work->mask, token);
+            set_bit(own, token);
         for (uint32_t i = 0; i < n_ends; i++)
-            clear_bit(work->mask, ends[i]);
+            clear_bit(own, ends[i]);
     }
     for (uint32_t i = 0; i < segment->free->n_triggers; i++) {
         const ConstraintTrigger *trigger = &segment->free->triggers[i];
 
         if (trigger->segment != CONSTRAINT_REFUSED &&
             is_in_time(work, constraint_add_tokens(1, constraint_least_of(constraint, trigger->segment))))
-            set_bit(work->mask, trigger->token);
+            set_bit(own, trigger->token);
         else
-            clear_bit(work->mask, trigger->token);
+            clear_bit(own, trigger->token);
     }
+    for (size_t w = 0; w < n_words(work); w++)
+        work->mask[w] |= own[w];
     if (segment->free->is_end_allowed)
         set_ends(work);
 }
@@ -100,13 +109,11 @@ static void add_tokens(const MaskWork *work, ConstraintState state) {
         set_bit(work->mask, segment->tokens[state.count]);
 }
 
-/* Adds what may come in the state's segment, and, where a grammar may end, in those behind. A FREE segment behind a
- * grammar comes last, so its refused triggers take nothing from the grammar: they are no text. */
+/* Adds what may come in the state's segment, and, where a grammar may end, in those behind. */
 static int add_all(const MaskWork *work, ConstraintState state) {
     ConstraintRun *run = work->run;
 
-    memset(work->mask, 0,
-           TOKEN_MASK_WORDS(constraint_vocabulary_n_vocab(run->constraint->vocabulary)) * sizeof(*work->mask));
+    memset(work->mask, 0, n_words(work) * sizeof(*work->mask));
     for (uint32_t i = 0; i <= run->constraint->n_segments; i++) {
         const ConstraintSegment *segment;
         int r;

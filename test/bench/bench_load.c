@@ -77,7 +77,7 @@ static double seconds_since(uint64_t start_ns) {
     return (double)(clock_now_ns() - start_ns) * 1e-9;
 }
 
-static void no_text(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void no_text(void *arg, const GenerationDelta *delta) {
 }
 
 static int first_token(const Bench *bench, Engine *engine, ErrText *err) {

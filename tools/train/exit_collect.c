@@ -43,11 +43,11 @@ typedef struct Said {
     size_t n;
 } Said;
 
-static void take_said(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take_said(void *arg, const GenerationDelta *delta) {
     Said *said = arg;
 
-    for (size_t i = 0; i < n_tokens; i++)
-        said->tokens[said->n++] = tokens[i];
+    for (size_t i = 0; i < delta->n_tokens; i++)
+        said->tokens[said->n++] = delta->tokens[i];
 }
 
 int exit_collect_say(ExitCollect *collect, uint32_t *tokens, size_t n_text, size_t n, ErrText *err) {

@@ -21,11 +21,11 @@ typedef struct Said {
     size_t n;
 } Said;
 
-static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take(void *arg, const GenerationDelta *delta) {
     Said *said = arg;
 
-    for (size_t i = 0; i < n_tokens; i++)
-        said->tokens[said->n++] = tokens[i];
+    for (size_t i = 0; i < delta->n_tokens; i++)
+        said->tokens[said->n++] = delta->tokens[i];
 }
 
 /* Answers a prompt. pruning: what the speculation's lab prunes by; NULL: nothing. */

@@ -38,11 +38,11 @@ typedef struct Answer {
     size_t n_tokens, n_calls;
 } Answer;
 
-static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take(void *arg, const GenerationDelta *delta) {
     Answer *answer = arg;
 
-    str_buf_append(&answer->text, text, len_bytes);
-    answer->n_tokens += n_tokens;
+    str_buf_append(&answer->text, delta->text, delta->len_bytes);
+    answer->n_tokens += delta->n_tokens;
     answer->n_calls++;
 }
 

@@ -22,12 +22,12 @@ typedef struct Answer {
     TokenList tokens;
 } Answer;
 
-static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take(void *arg, const GenerationDelta *delta) {
     Answer *answer = arg;
 
-    str_buf_append(&answer->text, text, len_bytes);
-    for (size_t i = 0; i < n_tokens; i++)
-        assert_int_equal(token_list_add(&answer->tokens, tokens[i]), 0);
+    str_buf_append(&answer->text, delta->text, delta->len_bytes);
+    for (size_t i = 0; i < delta->n_tokens; i++)
+        assert_int_equal(token_list_add(&answer->tokens, delta->tokens[i]), 0);
 }
 
 static void answer_deinit(Answer *answer) {

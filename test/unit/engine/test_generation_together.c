@@ -88,14 +88,14 @@ typedef struct Given {
     size_t n_tokens;
 } Given;
 
-static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take(void *arg, const GenerationDelta *delta) {
     Given *given = arg;
 
-    if (!n_tokens)
+    if (!delta->n_tokens)
         return;
     given->hash = hash_of(given->hash, given->generation->logits, engine_info(model.engine)->n_vocab * sizeof(float));
-    given->hash = hash_of(given->hash, tokens, n_tokens * sizeof(*tokens));
-    given->n_tokens += n_tokens;
+    given->hash = hash_of(given->hash, delta->tokens, delta->n_tokens * sizeof(*delta->tokens));
+    given->n_tokens += delta->n_tokens;
 }
 
 static Generation *request(const TokenList *tokens, size_t index) {

@@ -327,12 +327,12 @@ typedef struct Answer {
     size_t n;
 } Answer;
 
-static void take_answer(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take_answer(void *arg, const GenerationDelta *delta) {
     Answer *answer = arg;
 
-    for (size_t i = 0; i < n_tokens; i++) {
+    for (size_t i = 0; i < delta->n_tokens; i++) {
         assert_true(answer->n < ANSWER);
-        answer->tokens[answer->n++] = tokens[i];
+        answer->tokens[answer->n++] = delta->tokens[i];
     }
 }
 

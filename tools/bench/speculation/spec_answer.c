@@ -71,11 +71,11 @@ static void take_logits(void *arg, const float *logits) {
     run->hash_ns += clock_now_ns() - start_ns;
 }
 
-static void take_tokens(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take_tokens(void *arg, const GenerationDelta *delta) {
     SpecAnswer *answer = ((Run *)arg)->answer;
 
-    for (size_t i = 0; i < n_tokens; i++)
-        answer->tokens[answer->n++] = tokens[i];
+    for (size_t i = 0; i < delta->n_tokens; i++)
+        answer->tokens[answer->n++] = delta->tokens[i];
 }
 
 /* The prompt is over; what was counted up to here is not decoding's. */

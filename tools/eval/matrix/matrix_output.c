@@ -32,11 +32,11 @@ void matrix_output_take_logits(void *arg, const float *logits) {
         memcpy(output->logits + output->n_logits++ * output->n_vocab, logits, output->n_vocab * sizeof(*logits));
 }
 
-void matrix_output_take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+void matrix_output_take(void *arg, const GenerationDelta *delta) {
     MatrixOutput *output = arg;
 
-    for (size_t i = 0; i < n_tokens && output->n < output->room; i++)
-        output->tokens[output->n++] = tokens[i];
+    for (size_t i = 0; i < delta->n_tokens && output->n < output->room; i++)
+        output->tokens[output->n++] = delta->tokens[i];
 }
 
 bool matrix_output_differs(const MatrixOutput *output, const MatrixOutput *golden, char *where, size_t where_bytes) {

@@ -21,7 +21,7 @@ int matrix_output_init(MatrixOutput *output, size_t room, size_t n_vocab);
 void matrix_output_deinit(MatrixOutput *output);
 /* Callbacks GenerationLogitsFn and GenerationDeltaFn; @arg is the output. Tokens beyond the room are dropped. */
 void matrix_output_take_logits(void *arg, const float *logits);
-void matrix_output_take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
+void matrix_output_take(void *arg, const GenerationDelta *delta);
 /* Tells whether the output differs from the golden one in any bit, and where. */
 bool matrix_output_differs(const MatrixOutput *output, const MatrixOutput *golden, char *where, size_t where_bytes);
 /* Write n outputs to a file, and read them. Return: 0, -EPROTO (fewer tokens than there is room for) or -errno, with a

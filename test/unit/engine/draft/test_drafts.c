@@ -82,17 +82,17 @@ static void take_logits(void *arg, const float *logits) {
     given->logits = hash_of(given->logits, logits, TINY_VOCAB * sizeof(*logits));
 }
 
-static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take(void *arg, const GenerationDelta *delta) {
     Given *given = arg;
 
-    assert_true(n_tokens <= 1);
-    if (!n_tokens)
+    assert_true(delta->n_tokens <= 1);
+    if (!delta->n_tokens)
         return;
     assert_true(given->n_tokens < OUTPUT);
-    given->tokens = hash_of(given->tokens, tokens, n_tokens * sizeof(*tokens));
-    given->ids[given->n_tokens] = *tokens;
-    assert_true(len_bytes < sizeof(given->texts[0]));
-    memcpy(given->texts[given->n_tokens++], delta, len_bytes);
+    given->tokens = hash_of(given->tokens, delta->tokens, delta->n_tokens * sizeof(*delta->tokens));
+    given->ids[given->n_tokens] = *delta->tokens;
+    assert_true(delta->len_bytes < sizeof(given->texts[0]));
+    memcpy(given->texts[given->n_tokens++], delta->text, delta->len_bytes);
 }
 
 static GenerationOptions options_of(size_t sampling, size_t way, uint32_t max_tokens, Given *given) {

@@ -82,12 +82,12 @@ typedef struct Given {
     size_t n;
 } Given;
 
-static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take(void *arg, const GenerationDelta *delta) {
     Given *given = arg;
 
     given->hash = hash_of(given->hash, given->generation->logits, TINY_VOCAB * sizeof(float));
-    for (size_t i = 0; i < n_tokens; i++)
-        given->tokens[given->n++] = tokens[i];
+    for (size_t i = 0; i < delta->n_tokens; i++)
+        given->tokens[given->n++] = delta->tokens[i];
 }
 
 static GenerationOptions options_of(uint64_t user) {

@@ -244,8 +244,8 @@ static void test_forward_head_of_shared_steps(void **state) {
     generation_free(reads);
 }
 
-static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
-    *(size_t *)arg += n_tokens;
+static void take(void *arg, const GenerationDelta *delta) {
+    *(size_t *)arg += delta->n_tokens;
 }
 
 static size_t allocations_of_step(GenerationTurn *turns, size_t n) {

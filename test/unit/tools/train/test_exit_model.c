@@ -161,11 +161,11 @@ static void take_logits(void *arg, const float *logits) {
     given->logits = hash_of(given->logits, logits, n_vocab * sizeof(*logits));
 }
 
-static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+static void take(void *arg, const GenerationDelta *delta) {
     Given *given = arg;
 
-    for (size_t i = 0; i < n_tokens; i++)
-        given->ids[given->n++] = tokens[i];
+    for (size_t i = 0; i < delta->n_tokens; i++)
+        given->ids[given->n++] = delta->tokens[i];
 }
 
 static void generate(Engine *engine, const GenerationSpeculation *speculation, Given *given) {

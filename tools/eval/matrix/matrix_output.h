@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/generation.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/bench/speculation/spec_schema.h"
 #include "tools/eval/json_lines.h"
 
 typedef struct Reader {
@@ -16,11 +17,16 @@ typedef struct Reader {
     size_t n_too_long; /* rows without room for an answer in the context */
 } Reader;
 
+static void request_deinit(SpecRequest *request) {
+    free(request->id);
+    token_list_deinit(&request->prompt);
+    constraint_unref(request->constraint);
+}
+
 void spec_data_deinit(SpecData *data) {
-    for (size_t i = 0; i < data->n; i++) {
-        free(data->requests[i].id);
-        token_list_deinit(&data->requests[i].prompt);
-    }
+    for (size_t i = 0; i < data->n; i++)
+        request_deinit(&data->requests[i]);
+    constraint_vocabulary_unref(data->vocabulary);
     for (size_t i = 0; i < data->n_tasks; i++)
         free(data->tasks[i]);
     free(data->requests);
@@ -75,9 +81,23 @@ static int add(SpecData *data, SpecRequest *request) {
     return 0;
 }
 
-static void request_deinit(SpecRequest *request) {
-    free(request->id);
-    token_list_deinit(&request->prompt);
+/* Makes the constraint of a row with a schema. */
+static int constrain(SpecRequest *request, const Reader *reader, const json_t *object, ErrText *err) {
+    const json_t *schema = json_object_get(object, "schema");
+    ConstraintVocabulary **vocabularyp = &reader->data->vocabulary;
+    int r;
+
+    if (!schema)
+        return 0;
+    r = *vocabularyp ? 0
+                     : constraint_vocabulary_new(vocabularyp, engine_tokenizer(reader->engine),
+                                                 engine_info(reader->engine)->n_vocab);
+    if (r)
+        return err_no_memory(err);
+    r = spec_schema_constraint(&request->constraint, schema, *vocabularyp, err);
+    if (r == -EINVAL)
+        err_prefix(err, "schema");
+    return r;
 }
 
 static int name_request(SpecRequest *request, const Reader *reader, const json_t *object, size_t line) {
@@ -112,6 +132,9 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
         reader->n_too_long++;
         return 0;
     }
+    r = constrain(&request, reader, object, err);
+    if (r)
+        return r;
     if (name_request(&request, reader, object, line) || add(reader->data, &request))
         return err_no_memory(err);
     return 0;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/memory/account_refusal.h"
 #include "base/strings/printable.h"
+#include "engine/constraint/constraint_vocabulary.h"
 #include "engine/step/step_parts.h"
 #include "engine/step/step_state.h"
 #include "model/hparams/hparams_keys.h"
@@ -260,6 +261,7 @@ Engine *engine_free(Engine *engine) {
     engine_steps_free(engine);
     weights_free(engine->weights);
     backend_free(engine->backend);
+    constraint_vocabulary_unref(engine->text.vocabulary);
     tokenizer_free(engine->text.tokenizer);
     chat_template_deinit(&engine->text.chat);
     bill_settle(&engine->text.bill);

@@ -5,6 +5,7 @@
 
 #include "engine/draft/draft_options.h"
 #include "engine/engine.h"
+#include "engine/sampling/logprobs.h"
 #include "engine/sampling/sampler.h"
 #include "scheduler/requests/priority.h"
 #include "text/chat/answer_parts.h"
@@ -36,6 +37,12 @@ typedef enum GenerationEnd {
 /* Sees the logits f32[n_vocab] that a token is sampled from, before the token is given out; valid during the call. */
 typedef void GenerationLogitsFn(void *arg, const float *logits);
 
+/* Which log probabilities a generation's deltas have. */
+typedef struct GenerationLogprobs {
+    bool are_wanted;
+    uint32_t n_top; /* most probable tokens beside the given one; at most LOGPROBS_TOP_MAX */
+} GenerationLogprobs;
+
 typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
@@ -46,7 +53,8 @@ typedef struct GenerationOptions {
     bool no_reuse;           /* neither reads nor writes kept prefixes */
     uint64_t kv_max_bytes;   /* limit of keys and values, trees included; 0: that of the kv account */
     PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
-    SamplerOptions sampler;
+    SamplerOptions sampler;  /* biases and breakers are copied */
+    GenerationLogprobs logprobs;
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
     GenerationSpeculation speculation;
@@ -80,6 +88,7 @@ typedef struct GenerationDelta {
     const CallPiece *call;  /* ANSWER_CALL; else NULL */
     const uint32_t *tokens; /* [n_tokens]: the token, 0 or 1 */
     size_t n_tokens;
+    const TokenLogprobs *logprobs; /* [n_tokens]; NULL: not wanted */
 } GenerationDelta;
 
 /* Takes a delta. Called from generation_step(): once a token, and once more for each further part that the token has

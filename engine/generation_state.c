@@ -28,7 +28,7 @@ Generation *generation_free(Generation *generation) {
     bill_settle(&generation->bill);
     free(generation->text.stops);
     free(generation->logits);
-    free(generation->candidates);
+    generation_sampling_deinit(generation);
     free(generation);
     return NULL;
 }
@@ -38,6 +38,9 @@ static int check_options(const GenerationOptions *options, ErrText *err) {
 
     if (r)
         return GENERATION_E_OPTIONS;
+    if (options->logprobs.n_top > LOGPROBS_TOP_MAX)
+        return err_set(err, GENERATION_E_OPTIONS, "logprobs of %" PRIu32 " tokens; at most %d are given",
+                       options->logprobs.n_top, LOGPROBS_TOP_MAX);
     if (options->n_stops > GENERATION_STOPS_MAX)
         return err_set(err, GENERATION_E_OPTIONS, "%zu stop strings; at most %d are allowed", options->n_stops,
                        GENERATION_STOPS_MAX);
@@ -176,7 +179,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                        generation->capacity_tokens, byte_text(&wanted, generation_kv_bytes(generation)),
                        byte_text(&left, options->kv_max_bytes));
     reserve_trees(generation);
-    state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
+    state_bytes = n_vocab * sizeof(float) + generation->capacity_tokens * sizeof(uint32_t) +
+                  generation_sampling_bytes(generation);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
     if (r)
@@ -187,10 +191,12 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
         return r == ENGINE_E_MEMORY ? GENERATION_E_MEMORY : r == ENGINE_E_CONTEXT ? GENERATION_E_TOO_LONG : r;
     sequence_set_cancel(generation->sequence, &generation->cancelled);
     generation->logits = malloc(n_vocab * sizeof(float));
-    generation->candidates = malloc(n_vocab * sizeof(SamplerCandidate));
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
-    if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
+    if (!generation->logits || !generation->tokens.ids || copy_stops(generation))
         return err_no_memory(err);
+    r = generation_sampling_init(generation, err);
+    if (r)
+        return r == -ENOMEM ? err_no_memory(err) : r;
     r = begin_drafts(generation, err);
     if (r)
         return r;

@@ -7,6 +7,7 @@
 #include "engine/draft/drafting.h"
 #include "engine/draft/self_draft.h"
 #include "engine/generation.h"
+#include "engine/generation_sampling.h"
 #include "engine/kv/sequence_state.h"
 #include "engine/repetition_check.h"
 
@@ -27,7 +28,7 @@ struct Generation {
     size_t capacity_tokens; /* prompt and output together */
     uint64_t tree_bytes;    /* bytes of the kv account that its trees may take more */
     float *logits;          /* f32[n_vocab] */
-    SamplerCandidate *candidates;
+    GenerationSampling sampling;
     DraftModel self_draft; /* first layers of the model that draft; without ops: none */
     Drafting *drafting;    /* NULL: no drafts */
     GenerationText text;

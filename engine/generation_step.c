@@ -30,10 +30,7 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits, const 
     if (!drafting_row(generation->drafting, (uint32_t)row, tops, &at))
         return;
     at += generation->tokens.n;
-    token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
-                         generation->candidates);
-    if (generation->options.on_logits)
-        generation->options.on_logits(generation->options.on_logits_arg, logits);
+    token = generation_sample(generation, logits, at, at - generation->tokens.n);
     is_end = !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token);
     if (drafting_pick(generation->drafting, token, is_end, span))
         generation->tokens.ids[at] = token; /* the next token's sampling reads it */
@@ -103,8 +100,10 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     int r = 0;
 
     generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1) - drafting_n_gone(drafting);
-    while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
+    while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING) {
+        generation->sampling.given = n;
         r = generation_take_token(generation, picked[n++], turn->fn, turn->arg);
+    }
     generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
@@ -135,10 +134,8 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
         return take_picked(turn, span);
     generation->report->n_steps += !prefill;
     generation->report->n_rows += !prefill;
-    token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
-                         generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
-    if (generation->options.on_logits)
-        generation->options.on_logits(generation->options.on_logits_arg, generation->logits);
+    token = generation_sample(generation, generation->logits, generation->tokens.n, 0);
+    generation->sampling.given = 0;
     return generation_take_token(generation, token, turn->fn, turn->arg);
 }
 

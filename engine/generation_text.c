@@ -53,7 +53,8 @@ static void give_out(Generation *generation, size_t n, const uint32_t *token, Ge
                                     .text = n ? pending->data : "",
                                     .len_bytes = n,
                                     .tokens = token,
-                                    .n_tokens = token ? 1 : 0 });
+                                    .n_tokens = token ? 1 : 0,
+                                    .logprobs = token ? generation_sampling_logprobs(generation) : NULL });
     if (n) {
         memmove(pending->data, pending->data + n, pending->len_bytes - n);
         str_buf_truncate(pending, pending->len_bytes - n);

@@ -177,6 +177,7 @@ Constraint *constraint_unref(Constraint *constraint) {
     constraint_plan_deinit(&plan);
     constraint_vocabulary_unref(constraint->vocabulary);
     pthread_mutex_destroy(&constraint->lock);
+    bill_settle(&constraint->bill);
     free(constraint);
     return NULL;
 }
@@ -191,6 +192,10 @@ bool constraint_begins_with_text(const Constraint *constraint) {
 
 ConstraintVocabulary *constraint_vocabulary(const Constraint *constraint) {
     return constraint->vocabulary;
+}
+
+int constraint_charge(Constraint *constraint, AccountTable *accounts, AccountId id) {
+    return account_charge(accounts, id, &constraint->bill, constraint_memory_bytes(constraint));
 }
 
 size_t constraint_memory_bytes(const Constraint *constraint) {

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/memory/account.h"
 #include "engine/constraint/constraint_vocabulary.h"
 #include "text/grammar/grammar.h"
 
@@ -94,6 +95,8 @@ uint32_t constraint_least_tokens(const Constraint *constraint);
 /* Whether text of a grammar comes first: then a space that a tokenizer puts before texts counts as text. */
 bool constraint_begins_with_text(const Constraint *constraint);
 ConstraintVocabulary *constraint_vocabulary(const Constraint *constraint);
+/* Charges its memory until it is freed. Call it once, before other threads know the constraint. 0, ACCOUNT_E_LIMIT. */
+int constraint_charge(Constraint *constraint, AccountTable *accounts, AccountId id);
 size_t constraint_memory_bytes(const Constraint *constraint); /* grammars included, which others may share */
 
 #endif

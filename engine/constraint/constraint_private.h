@@ -37,6 +37,7 @@ struct Constraint {
     pthread_mutex_t lock;
     ConstraintSource *sources; /* [n_sources]; const but for the spares */
     uint32_t n_sources;
+    Bill bill;
 };
 
 /* Checks that all segments exist that a plan names, and that their tokens do. 0; as constraint_new(). */

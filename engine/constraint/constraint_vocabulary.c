@@ -14,6 +14,7 @@ struct ConstraintVocabulary {
     uint32_t n_vocab;
     uint32_t *ends; /* [n_ends], rising */
     uint32_t n_ends;
+    Bill bill;
 };
 
 /* Makes the trie of the tokens' bytes. Tokens that the model never writes as text (control tokens) have none. */
@@ -80,6 +81,7 @@ ConstraintVocabulary *constraint_vocabulary_unref(ConstraintVocabulary *vocabula
         return NULL;
     token_trie_unref(vocabulary->trie);
     free(vocabulary->ends);
+    bill_settle(&vocabulary->bill);
     free(vocabulary);
     return NULL;
 }
@@ -106,6 +108,10 @@ bool constraint_vocabulary_is_end(const ConstraintVocabulary *vocabulary, uint32
         if (vocabulary->ends[i] == token)
             return true;
     return false;
+}
+
+int constraint_vocabulary_charge(ConstraintVocabulary *vocabulary, AccountTable *accounts) {
+    return account_charge(accounts, ACCOUNT_WEIGHTS, &vocabulary->bill, constraint_vocabulary_memory_bytes(vocabulary));
 }
 
 size_t constraint_vocabulary_memory_bytes(const ConstraintVocabulary *vocabulary) {

@@ -5,6 +5,7 @@
 #define COORDGEN_ENGINE_CONSTRAINT_VOCABULARY_H
 
 #include "base/cleanup.h"
+#include "base/memory/account.h"
 #include "text/grammar/token_trie.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -23,6 +24,8 @@ uint32_t constraint_vocabulary_n_vocab(const ConstraintVocabulary *vocabulary); 
 /* Returns the ids that end an answer (tokenizer_is_end()), *n_endsp of them, in rising order. */
 const uint32_t *constraint_vocabulary_ends(const ConstraintVocabulary *vocabulary, uint32_t *n_endsp);
 bool constraint_vocabulary_is_end(const ConstraintVocabulary *vocabulary, uint32_t token);
+/* Charges its memory to the account of weights until it is freed. 0, ACCOUNT_E_LIMIT. */
+int constraint_vocabulary_charge(ConstraintVocabulary *vocabulary, AccountTable *accounts);
 size_t constraint_vocabulary_memory_bytes(const ConstraintVocabulary *vocabulary);
 
 #endif

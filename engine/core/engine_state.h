@@ -16,6 +16,8 @@ typedef struct EngineText {
     Tokenizer *tokenizer;
     ChatTemplate chat;
     Bill bill; /* memory of the tables of both */
+    /* For constraints (constraint/engine_vocabulary.h): NULL until a request needs it; any thread. */
+    struct ConstraintVocabulary *_Atomic vocabulary;
 } EngineText;
 
 /* Files that an engine's weights come from. */

@@ -240,9 +240,9 @@ void sampling_choose(SamplingChoice *choice, const SamplingDefaults *defaults, c
     const bool is_greedy = fields >> SAMPLING_TEMPERATURE & 1 && request->temperature == 0;
     const SamplerOptions asked = *request;
 
-    *choice = (SamplingChoice){ .options = SAMPLER_OPTIONS_GREEDY };
-    choice->options.seed = asked.seed;
+    *choice = (SamplingChoice){ .options = asked }; /* what no model recommends is the request's */
     for (SamplingField field = 0; field < _SAMPLING_FIELD_N; field++) {
+        copy_field(&choice->options, &SAMPLER_OPTIONS_GREEDY, field);
         if (fields >> field & 1) {
             copy_field(&choice->options, &asked, field);
             choice->origins[field] = SAMPLING_FROM_REQUEST;

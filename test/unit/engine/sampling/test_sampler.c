@@ -33,11 +33,11 @@ static int setup(void **state) {
 
 /* Published test vector of Philox4x32-10 (Random123): zero key and counter give 6627e8d5 as the first word. */
 static void test_sampler_uniform_is_philox(void **state) {
-    assert_true(sampler_uniform(0, 0) == (float)(0x6627e8d5u >> 8) * 0x1p-24f);
+    assert_true(sampler_uniform(0, 0, SAMPLER_STREAM_DRAW) == (float)(0x6627e8d5u >> 8) * 0x1p-24f);
     for (uint64_t position = 0; position < 10000; position++)
-        assert_in_range((int)(sampler_uniform(42, position) * 1000), 0, 999);
-    assert_true(sampler_uniform(1, 7) != sampler_uniform(2, 7));
-    assert_true(sampler_uniform(1, 7) != sampler_uniform(1, 8));
+        assert_in_range((int)(sampler_uniform(42, position, SAMPLER_STREAM_DRAW) * 1000), 0, 999);
+    assert_true(sampler_uniform(1, 7, SAMPLER_STREAM_DRAW) != sampler_uniform(2, 7, SAMPLER_STREAM_DRAW));
+    assert_true(sampler_uniform(1, 7, SAMPLER_STREAM_DRAW) != sampler_uniform(1, 8, SAMPLER_STREAM_DRAW));
 }
 
 static void test_sampler_greedy_takes_the_first_largest(void **state) {

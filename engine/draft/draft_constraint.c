@@ -29,7 +29,7 @@ static ConstraintState of_place(const DraftGrammarState *place) {
 static DraftGrammarState root(void *self) {
     const DraftConstraint *constraint = self;
 
-    return to_place(*constraint->state);
+    return to_place(answer_constraint_state(constraint->answer));
 }
 
 /* A token that could not be judged within the limits is no draft; sampling judges it with fuel of its own. */
@@ -37,7 +37,7 @@ static bool advance(void *self, const DraftGrammarState *at, uint32_t token, Dra
     const DraftConstraint *constraint = self;
     ConstraintState next;
 
-    if (constraint_run_advance(constraint->run, of_place(at), token, &next))
+    if (constraint_run_advance(answer_constraint_run(constraint->answer), of_place(at), token, &next))
         return false;
     *nextp = to_place(next);
     return true;
@@ -52,8 +52,8 @@ static void find_forced(void *self, const DraftGrammarState *at, const uint32_t 
 
     memcpy(tail, constraint->text + constraint->n_text - n_tail, n_tail * sizeof(*tail));
     memcpy(tail + n_tail, path + n_path - n_path_tail, n_path_tail * sizeof(*tail));
-    if (constraint_run_forced(constraint->run, of_place(at), tail, n_tail + n_path_tail, forced->tokens,
-                              GRAMMAR_FORCED_MAX, &n))
+    if (constraint_run_forced(answer_constraint_run(constraint->answer), of_place(at), tail, n_tail + n_path_tail,
+                              forced->tokens, GRAMMAR_FORCED_MAX, &n))
         n = 0;
     forced->n = (uint32_t)n;
 }
@@ -61,13 +61,13 @@ static void find_forced(void *self, const DraftGrammarState *at, const uint32_t 
 DraftGrammar draft_constraint_grammar(DraftConstraint *constraint) {
     static const DraftGrammarOps ops = { root, advance, find_forced };
 
-    return (DraftGrammar){ constraint->run ? &ops : NULL, constraint };
+    return (DraftGrammar){ constraint->answer ? &ops : NULL, constraint };
 }
 
 void draft_constraint_begin(DraftConstraint *constraint, const uint32_t *text, size_t n) {
-    if (!constraint->run)
+    if (!constraint->answer)
         return;
     constraint->text = text;
     constraint->n_text = n;
-    constraint_run_refuel(constraint->run, 1);
+    constraint_run_refuel(answer_constraint_run(constraint->answer), 1);
 }

@@ -14,7 +14,7 @@ typedef struct Drafting Drafting;
 
 typedef struct DraftingOptions {
     GenerationSpeculation speculation;
-    DraftConstraint constraint; /* of the answer, whose run and state outlive the drafting; all zero: none */
+    DraftConstraint constraint; /* of the answer, which outlives the drafting; all zero: none */
     bool chains;                /* chains instead of trees: there is no memory for trees */
     uint64_t user;              /* whose memory of earlier drafts is used and written */
     size_t n_prompt;            /* tokens of the prompt */

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bench/speculation/spec_schema.h"
+#include "engine/constraint/constraint_spec.h"
 #include "tools/eval/json_lines.h"
 
 typedef struct Reader {
     SpecData *data;
-    const Engine *engine;
+    Engine *engine;
     const SpecDataOptions *options;
     const char *file;
     size_t n_too_long; /* rows without room for an answer in the context */
@@ -26,7 +26,6 @@ static void request_deinit(SpecRequest *request) {
 void spec_data_deinit(SpecData *data) {
     for (size_t i = 0; i < data->n; i++)
         request_deinit(&data->requests[i]);
-    constraint_vocabulary_unref(data->vocabulary);
     for (size_t i = 0; i < data->n_tasks; i++)
         free(data->tasks[i]);
     free(data->requests);
@@ -84,20 +83,22 @@ static int add(SpecData *data, SpecRequest *request) {
 /* Makes the constraint of a row with a schema. */
 static int constrain(SpecRequest *request, const Reader *reader, const json_t *object, ErrText *err) {
     const json_t *schema = json_object_get(object, "schema");
-    ConstraintVocabulary **vocabularyp = &reader->data->vocabulary;
+    _cleanup_(freep) char *text = schema ? json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    _cleanup_(grammar_unrefp) Grammar *grammar = NULL;
+    ConstraintSpec spec = { .form = CONSTRAINT_FORM_JSON_SCHEMA, .text = text };
     int r;
 
     if (!schema)
         return 0;
-    r = *vocabularyp ? 0
-                     : constraint_vocabulary_new(vocabularyp, engine_tokenizer(reader->engine),
-                                                 engine_info(reader->engine)->n_vocab);
-    if (r)
+    if (!text)
         return err_no_memory(err);
-    r = spec_schema_constraint(&request->constraint, schema, *vocabularyp, err);
-    if (r == -EINVAL)
-        err_prefix(err, "schema");
-    return r;
+    spec.n_bytes = strlen(text);
+    r = constraint_spec_compile(&spec, &GRAMMAR_LIMITS_DEFAULT, &grammar, err);
+    if (!r)
+        r = constraint_spec_build(&spec, grammar, reader->engine, &request->constraint, err);
+    if (r > 0)
+        err_prefix(err, "'schema'");
+    return r > 0 ? -EINVAL : r;
 }
 
 static int name_request(SpecRequest *request, const Reader *reader, const json_t *object, size_t line) {
@@ -146,7 +147,7 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
  *
  * A task may have rows in several files. Its first per_task rows count that leave room for max_tokens in the context.
  */
-int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err) {
+int spec_data_read(SpecData *data, Engine *engine, const SpecDataOptions *options, ErrText *err) {
     const uint32_t n_context = engine_info(engine)->n_context;
     Reader reader = { .data = data, .engine = engine, .options = options };
 

@@ -24,7 +24,6 @@ typedef struct SpecData {
     size_t n_tasks;
     SpecRequest *requests;
     size_t n, room;
-    ConstraintVocabulary *vocabulary; /* of the model; NULL: no row has a schema */
 } SpecData;
 
 typedef struct SpecDataOptions {
@@ -36,7 +35,7 @@ typedef struct SpecDataOptions {
 
 /* Reads the requests of all files for an engine that outlives them, and prints to standard error how many rows are left out because an answer would
  * exceed the context. Return: 0, -ENOMEM, -errno, or -EINVAL with a text that names file and line. */
-int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err);
+int spec_data_read(SpecData *data, Engine *engine, const SpecDataOptions *options, ErrText *err);
 void spec_data_deinit(SpecData *data);
 
 #endif

@@ -37,8 +37,8 @@ static int set_temperature(const CommandOption *option, const char *value, void 
 
 const CommandOption spec_options[] = {
     { { "data", 'd', "FILE",
-        "spec, flash, mobile: requests, a JSON object a line with prompt, task and id, for spec also\n"
-        "schema, which its answers fit; more than once for more" },
+        "spec, flash, mobile: requests, a JSON object a line with prompt, task, and perhaps id and\n"
+        "schema, which the answers fit; more than once for more" },
       .set = add_data,
       AT(data),
       .verbs = OF_ALL },

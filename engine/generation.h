@@ -3,6 +3,7 @@
 #ifndef COORDGEN_ENGINE_GENERATION_H
 #define COORDGEN_ENGINE_GENERATION_H
 
+#include "engine/constraint/constraint.h"
 #include "engine/draft/draft_options.h"
 #include "engine/engine.h"
 #include "engine/sampling/logprobs.h"
@@ -19,6 +20,8 @@ enum {
     GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() resumes it */
     GENERATION_E_SHARE = 7,    /* keys and values would take more than kv_max_bytes; the text has both numbers */
     GENERATION_E_WAITING = 8,  /* the step's weights are still on their way; generation_step_run() resumes it */
+    GENERATION_E_COMPLEX = 9,  /* the constraint's grammar is too complex behind this answer */
+    GENERATION_E_SHORT = 10,   /* max_tokens leaves no room for a whole text; the text has both numbers */
 };
 
 typedef enum GenerationEnd {
@@ -43,6 +46,12 @@ typedef struct GenerationLogprobs {
     uint32_t n_top; /* most probable tokens beside the given one; at most LOGPROBS_TOP_MAX */
 } GenerationLogprobs;
 
+/* What an answer may be. */
+typedef struct GenerationConstraint {
+    Constraint *it;  /* for the engine's vocabulary; the generation has a reference of its own; NULL: anything */
+    bool may_be_cut; /* max_tokens or the context's end may cut the text; by default it becomes whole in time */
+} GenerationConstraint;
+
 typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
@@ -54,6 +63,7 @@ typedef struct GenerationOptions {
     uint64_t kv_max_bytes;   /* limit of keys and values, trees included; 0: that of the kv account */
     PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
     SamplerOptions sampler;  /* biases and breakers are copied */
+    GenerationConstraint constraint;
     GenerationLogprobs logprobs;
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
@@ -73,6 +83,7 @@ typedef struct GenerationUsage {
     uint32_t n_steps;            /* steps that gave tokens, without the one that ends the prompt */
     uint32_t n_drafted_tokens;   /* draft tokens that these steps verified */
     uint32_t n_accepted_tokens;  /* draft tokens that became output */
+    bool ended_in_time;          /* a token would have been another one if the constraint had had more room */
     uint64_t prefill_ns;         /* duration of prefill steps, without load_ns */
     uint64_t decode_ns;          /* duration of decoding steps, without load_ns */
     uint64_t load_ns;            /* time that steps waited for weights of a load under way */
@@ -120,7 +131,7 @@ typedef struct GenerationTurn {
     void *arg;
     Standing standing;
     bool ran; /* out: took part; false: the rows of the step went to others, and nothing changed */
-    int r;    /* out: 0 or -errno: fatal for this generation */
+    int r;    /* out: 0; GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno: fatal for this generation */
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX

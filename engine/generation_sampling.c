@@ -81,9 +81,14 @@ uint32_t generation_sample(Generation *generation, const float *logits, size_t a
     const size_t n_vocab = engine_info(generation->engine)->n_vocab;
     const GenerationOptions *options = &generation->options;
     GenerationSampling *sampling = &generation->sampling;
-    const uint32_t token =
-        sampler_pick(&options->sampler, logits, n_vocab, generation->tokens.ids, at, at, sampling->candidates);
+    const SamplerRow row = { &options->sampler, logits, n_vocab, generation->tokens.ids, at, at, sampling->candidates };
+    uint32_t token;
 
+    if (generation->constraint)
+        token = answer_constraint_pick(generation->constraint, &row, index,
+                                       generation_tokens_left(generation) - (uint32_t)index);
+    else
+        (void)sampler_pick_allowed(&row, NULL, &token);
     if (sampling->logprobs)
         logprobs_compute(logits, n_vocab, token, options->logprobs.n_top, &sampling->logprobs[index]);
     if (options->on_logits)

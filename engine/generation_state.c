@@ -8,6 +8,15 @@
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
 
+uint32_t generation_tokens_left(const Generation *generation) {
+    const size_t room = generation->capacity_tokens - generation->tokens.n;
+    const uint32_t max_tokens = generation->options.max_tokens;
+
+    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
+               ? max_tokens - generation->usage.n_output_tokens
+               : (uint32_t)room;
+}
+
 void generation_keep(Generation *generation, bool grows) {
     const GenerationOptions *options = &generation->options;
 
@@ -21,6 +30,7 @@ Generation *generation_free(Generation *generation) {
     if (generation->sequence)
         generation_keep(generation, false);
     drafting_free(generation->drafting);
+    answer_constraint_free(generation->constraint);
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
@@ -41,6 +51,8 @@ static int check_options(const GenerationOptions *options, ErrText *err) {
     if (options->logprobs.n_top > LOGPROBS_TOP_MAX)
         return err_set(err, GENERATION_E_OPTIONS, "logprobs of %" PRIu32 " tokens; at most %d are given",
                        options->logprobs.n_top, LOGPROBS_TOP_MAX);
+    if (options->constraint.it && options->ignore_end)
+        return err_set(err, GENERATION_E_OPTIONS, "a constraint ends the answer: leave ignore_end out");
     if (options->n_stops > GENERATION_STOPS_MAX)
         return err_set(err, GENERATION_E_OPTIONS, "%zu stop strings; at most %d are allowed", options->n_stops,
                        GENERATION_STOPS_MAX);
@@ -103,6 +115,29 @@ static void reserve_trees(Generation *generation) {
         return;
     }
     speculation->self_layers = 0;
+}
+
+/* Makes the answer's constraint. A text that cannot be whole in time is refused before anything is computed. */
+static int begin_constraint(Generation *generation, ErrText *err) {
+    const GenerationConstraint *constraint = &generation->options.constraint;
+    const uint32_t left = (uint32_t)(generation->capacity_tokens - generation->n_prompt);
+    uint32_t least;
+    int r;
+
+    if (!constraint->it)
+        return 0;
+    least = constraint_least_tokens(constraint->it);
+    if (!constraint->may_be_cut && least > left)
+        return err_set(err, GENERATION_E_SHORT,
+                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 "%s", left,
+                       least,
+                       generation->options.max_tokens == left ? ": raise max_tokens"
+                                                              : ": shorten the prompt, or raise the context");
+    r = answer_constraint_new(&generation->constraint, constraint->it, !constraint->may_be_cut,
+                              engine_accounts(generation->engine));
+    return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
+           : r < 0 ? err_set(err, r, "no constraint: %s", strerror(-r))
+                   : 0;
 }
 
 /* Makes what drafts, if the options want drafts. */
@@ -197,13 +232,17 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     r = generation_sampling_init(generation, err);
     if (r)
         return r == -ENOMEM ? err_no_memory(err) : r;
-    r = begin_drafts(generation, err);
+    r = begin_constraint(generation, err);
+    if (!r)
+        r = begin_drafts(generation, err);
     if (r)
         return r;
     generation->tokens.room = generation->capacity_tokens;
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
-    detokenizer_init(&generation->text.detokenizer, engine_tokenizer(engine), options->is_answer, false);
+    detokenizer_init(
+        &generation->text.detokenizer, engine_tokenizer(engine),
+        options->is_answer && !(options->constraint.it && constraint_begins_with_text(options->constraint.it)), false);
     *generationp = steal(&generation);
     return 0;
 }

@@ -4,6 +4,7 @@
 #ifndef COORDGEN_ENGINE_GENERATION_STATE_H
 #define COORDGEN_ENGINE_GENERATION_STATE_H
 
+#include "engine/constraint/answer_constraint.h"
 #include "engine/draft/drafting.h"
 #include "engine/draft/self_draft.h"
 #include "engine/generation.h"
@@ -29,8 +30,9 @@ struct Generation {
     uint64_t tree_bytes;    /* bytes of the kv account that its trees may take more */
     float *logits;          /* f32[n_vocab] */
     GenerationSampling sampling;
-    DraftModel self_draft; /* first layers of the model that draft; without ops: none */
-    Drafting *drafting;    /* NULL: no drafts */
+    AnswerConstraint *constraint; /* NULL: none */
+    DraftModel self_draft;        /* first layers of the model that draft; without ops: none */
+    Drafting *drafting;           /* NULL: no drafts */
     GenerationText text;
     GenerationUsage usage;
     DraftReport *report; /* the options' report, or own_report */
@@ -42,12 +44,16 @@ struct Generation {
     _Atomic bool cancelled;
 };
 
+/* Returns how many tokens may still come. */
+uint32_t generation_tokens_left(const Generation *generation);
 /* Keeps what was computed for later prompts; grows: more will be computed. */
 void generation_keep(Generation *generation, bool grows);
 /* Ends the generation; `token`: the one that the last text came with, or NULL. 0, -ENOMEM. */
 int generation_finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn,
                       void *arg);
-/* Takes one sampled token: text, stop strings, limits. 0, -ENOMEM. */
+/* Translates an error of answer_constraint.h. */
+int generation_constraint_error(int r);
+/* Takes one sampled token: text, stop strings, limits. 0, GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno. */
 int generation_take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg);
 
 #endif

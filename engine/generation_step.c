@@ -31,7 +31,8 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits, const 
         return;
     at += generation->tokens.n;
     token = generation_sample(generation, logits, at, at - generation->tokens.n);
-    is_end = !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token);
+    is_end = (!generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token)) ||
+             (generation->constraint && answer_constraint_is_last(generation->constraint, at - generation->tokens.n));
     if (drafting_pick(generation->drafting, token, is_end, span))
         generation->tokens.ids[at] = token; /* the next token's sampling reads it */
     else if (logits != generation->logits)
@@ -59,6 +60,15 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
     span->head.arg = generation;
 }
 
+/* Prepares the constraint for a step behind the answer. 0, GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno. */
+static int begin_constraint(const Generation *generation) {
+    const size_t n = generation->n_prompt;
+
+    return generation->constraint ? generation_constraint_error(answer_constraint_begin_step(
+                                        generation->constraint, generation->tokens.ids + n, generation->tokens.n - n))
+                                  : 0;
+}
+
 /* Fills the generation's span in a step with room for `rows` more. Return: false if it has nothing to compute. */
 static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     Generation *generation = turn->generation;
@@ -77,6 +87,9 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     if (!n)
         return false;
     turn->ran = true;
+    turn->r = begin_constraint(generation);
+    if (turn->r)
+        return false;
     *span = (EngineSpan){
         .sequence = generation->sequence,
         .tokens = generation->tokens.ids + done,
@@ -186,15 +199,6 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
 
 /* --- drafts ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t tokens_left(const Generation *generation) {
-    const size_t room = generation->capacity_tokens - generation->tokens.n;
-    const uint32_t max_tokens = generation->options.max_tokens;
-
-    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
-               ? max_tokens - generation->usage.n_output_tokens
-               : (uint32_t)room;
-}
-
 /* A token of a higher class counts for more. */
 static float weight_of(Priority rank) {
     return (float)(1u << (rank - PRIORITY_BACKGROUND));
@@ -254,9 +258,10 @@ static void add_drafts(GenerationStep *step, const RowClaim *claims, size_t n, R
         Generation *generation = step->turns[i]->generation;
 
         if (generation->drafting)
-            drafting_grow(generation->drafting, generation->tokens.ids, generation->tokens.n,
-                          (DraftingLimits){ 1 + nodes_max, tokens_left(generation), is_cancelled, generation },
-                          company);
+            drafting_grow(
+                generation->drafting, generation->tokens.ids, generation->tokens.n,
+                (DraftingLimits){ 1 + nodes_max, generation_tokens_left(generation), is_cancelled, generation },
+                company);
     }
     share->all += step->decode_rows;
     share_drafts(step, nodes_max, company);

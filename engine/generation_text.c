@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
+#include <errno.h>
 #include <string.h>
 
 #include "base/min_max.h"
@@ -86,11 +87,35 @@ static int finish_at_mark(Generation *generation, uint32_t token, GenerationDelt
     return r ? r : generation_finish(generation, GENERATION_END_STOP, NULL, fn, arg);
 }
 
+int generation_constraint_error(int r) {
+    return r == -ENOBUFS ? GENERATION_E_MEMORY : r == CONSTRAINT_E_TOO_COMPLEX ? GENERATION_E_COMPLEX : r;
+}
+
+/* Moves the constraint behind the token. */
+static int take_constrained(Generation *generation) {
+    int r = generation_constraint_error(answer_constraint_take(generation->constraint));
+
+    generation->usage.ended_in_time = answer_constraint_was_hurried(generation->constraint);
+    return r;
+}
+
+/* Tells whether the constraint has its end, so that no further token need be computed: nothing may follow, or the text
+ * was made whole for the end of its room. */
+static bool has_all(const Generation *generation) {
+    const AnswerConstraint *constraint = generation->constraint;
+
+    return constraint && (answer_constraint_is_complete(constraint) ||
+                          (!generation_tokens_left(generation) && answer_constraint_was_hurried(constraint) &&
+                           answer_constraint_is_whole(constraint)));
+}
+
 int generation_take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
     const Tokenizer *tokenizer = engine_tokenizer(generation->engine);
     ssize_t stop;
-    int r;
+    int r = generation->constraint ? take_constrained(generation) : 0;
 
+    if (r)
+        return r;
     if (!generation->options.ignore_end && tokenizer_is_end(tokenizer, token))
         return generation_finish(generation, GENERATION_END_TOKEN, NULL, fn, arg);
     generation->tokens.ids[generation->tokens.n++] = token;
@@ -107,6 +132,8 @@ int generation_take_token(Generation *generation, uint32_t token, GenerationDelt
         give_out(generation, (size_t)stop, &token, fn, arg);
         return generation_finish(generation, GENERATION_END_STOP, NULL, fn, arg);
     }
+    if (has_all(generation))
+        return generation_finish(generation, GENERATION_END_TOKEN, &token, fn, arg);
     if (generation->usage.n_output_tokens == generation->options.max_tokens)
         return generation_finish(generation, GENERATION_END_MAX, &token, fn, arg);
     if (generation->tokens.n == generation->capacity_tokens)

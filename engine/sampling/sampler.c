@@ -99,35 +99,76 @@ static uint32_t draw(const SamplerOptions *options, CandidateSet *set, uint64_t 
     return candidates_draw(set, sampler_uniform(options->seed, position, SAMPLER_STREAM_DRAW));
 }
 
-/**
- * sampler_pick() - one token from its logits
- * @logits:   f32[n_vocab], finite
- * @history:  the tokens before this one: of a generation all, prompt and output, so at most a context
- * @position: index of the sampled token in its sequence; the random numbers are keyed by it
- * @scratch:  [n_vocab]
- *
- * Thread: any; with a dry_penalty one at a time. Time O(n_vocab + history), and a sort of the candidates that the cuts
- * keep.
- */
-uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t n_vocab, const uint32_t *history,
-                      size_t n_history, uint64_t position, SamplerCandidate *scratch) {
-    CandidateSet set = { .list = scratch, .n = n_vocab };
-    SamplerCandidate best = { .logit = -INFINITY, .id = 0 };
+static bool is_before(SamplerCandidate a, SamplerCandidate b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
 
-    if (options->temperature == 0 && !logit_penalties_are_on(options))
-        return greatest(logits, n_vocab);
-    for (size_t i = 0; i < n_vocab; i++)
-        scratch[i] = (SamplerCandidate){ .logit = logits[i], .id = (uint32_t)i };
+/* Returns the likeliest candidate; of equal ones that with the lowest id. */
+static SamplerCandidate likeliest(const CandidateSet *set) {
+    SamplerCandidate best = set->list[0];
+
+    for (size_t i = 1; i < set->n; i++)
+        if (is_before(set->list[i], best))
+            best = set->list[i];
+    return best;
+}
+
+/* At temperature 0, and at values so small that the quotient overflows, the best token has all the probability. */
+static bool best_has_all(const SamplerOptions *options, SamplerCandidate best) {
+    return options->temperature == 0 || !isfinite(best.logit / options->temperature);
+}
+
+/**
+ * sampler_pick_allowed() - one token from its logits
+ * @row: logits are finite. history: the tokens before this one: of a generation all, prompt and output, so at most a
+ *       context. position: index of the sampled token in its sequence; the random numbers are keyed by it
+ *
+ * The filter's tokens are left out behind the penalties and before all cuts. Thread: any; with a dry_penalty one at a
+ * time. Time O(n_vocab + history), and a sort of the candidates that the cuts keep.
+ */
+int sampler_pick_allowed(const SamplerRow *row, const SamplerFilter *filter, uint32_t *tokenp) {
+    const SamplerOptions *options = row->options;
+    CandidateSet set = { .list = row->scratch, .n = row->n_vocab };
+    SamplerCandidate best;
+    int r = 0;
+
+    if (options->temperature == 0 && !logit_penalties_are_on(options)) {
+        if (filter)
+            return sampler_filter_greatest(filter, row->logits, row->n_vocab, tokenp);
+        *tokenp = greatest(row->logits, row->n_vocab);
+        return 0;
+    }
+    for (size_t i = 0; i < row->n_vocab; i++)
+        set.list[i] = (SamplerCandidate){ .logit = row->logits[i], .id = (uint32_t)i };
     /* The penalties find a candidate at the index of its id. Whatever leaves candidates out comes behind them. */
-    logit_penalties_apply(options, history, n_history, scratch, n_vocab);
-    for (size_t i = 0; i < set.n; i++)
-        if (set.list[i].logit > best.logit)
-            best = set.list[i];
-    /* At temperature 0, and at values so small that the quotient overflows, the best token has all the probability. */
-    if (options->temperature == 0 || !isfinite(best.logit / options->temperature))
-        return best.id;
+    logit_penalties_apply(options, row->history, row->n_history, set.list, row->n_vocab);
+    best = likeliest(&set);
+    if (best_has_all(options, best)) {
+        r = filter ? sampler_filter_apply(filter, &set, options->temperature == 0) : 0;
+        best = likeliest(&set);
+        filter = NULL;
+    }
+    if (r)
+        return r;
+    *tokenp = best.id;
+    if (best_has_all(options, best))
+        return 0;
     for (size_t i = 0; i < set.n; i++)
         set.list[i].logit /= options->temperature;
-    set.max = best.logit / options->temperature;
-    return draw(options, &set, position);
+    r = filter ? sampler_filter_apply(filter, &set, options->top_k) : 0;
+    if (r)
+        return r;
+    best = likeliest(&set);
+    set.max = best.logit;
+    *tokenp = isfinite(set.max) ? draw(options, &set, row->position) : best.id; /* a bias may forbid all of them */
+    return 0;
+}
+
+uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t n_vocab, const uint32_t *history,
+                      size_t n_history, uint64_t position, SamplerCandidate *scratch) {
+    uint32_t token;
+
+    (void)sampler_pick_allowed(&(SamplerRow){ options, logits, n_vocab, history, n_history, position, scratch }, NULL,
+                               &token);
+    return token;
 }

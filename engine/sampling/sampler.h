@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "engine/sampling/candidates.h"
 #include "engine/sampling/dry_penalty.h"
+#include "engine/sampling/sampler_filter.h"
 
 enum {
     SAMPLER_E_OPTIONS = 1, /* an option out of its range; the text names it */
@@ -53,6 +54,20 @@ int sampler_options_check(const SamplerOptions *options, ErrText *err);
  * token. */
 uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t n_vocab, const uint32_t *history,
                       size_t n_history, uint64_t position, SamplerCandidate *scratch);
+
+/* A row to sample from: the arguments of sampler_pick(). */
+typedef struct SamplerRow {
+    const SamplerOptions *options;
+    const float *logits; /* f32[n_vocab] */
+    size_t n_vocab;
+    const uint32_t *history; /* [n_history] */
+    size_t n_history;
+    uint64_t position;
+    SamplerCandidate *scratch; /* [n_vocab] */
+} SamplerRow;
+
+/* Samples one of the tokens that the filter allows, *tokenp; NULL: of all. 0, or the filter's error. */
+int sampler_pick_allowed(const SamplerRow *row, const SamplerFilter *filter, uint32_t *tokenp);
 
 /* What a random number is for: each use has a stream of its own. */
 typedef enum SamplerStream {

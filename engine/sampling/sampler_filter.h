@@ -8,8 +8,8 @@
 #include "engine/sampling/candidates.h"
 
 enum {
-    SAMPLER_FILTER_REFUSED = 1, /* the token may not come */
-    SAMPLER_FILTER_TESTS = 32,  /* refused candidates, then the mask is cheaper */
+    SAMPLER_FILTER_REFUSED = 1,   /* the token may not come */
+    SAMPLER_FILTER_TESTS = 32,    /* refused candidates, then the mask is cheaper */
     SAMPLER_FILTER_TOP_MAX = 256, /* greatest k for which candidates are tested one by one */
 };
 

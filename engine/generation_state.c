@@ -103,11 +103,14 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
 }
 
 /* Counts the memory of trees from the start, because nobody knows when a tree will pay. If it is beyond the user's
- * share, drafts are chains, and the model's own layers do not draft: their passes need that memory even for chains. */
+ * share, drafts are chains, and the model's own layers do not draft: their passes need that memory even for chains. An
+ * answer without a constraint has no source `grammar`. */
 static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
 
+    if (!generation->options.constraint.it)
+        speculation->sources &= ~(1u << SPECULATION_GRAMMAR);
     if (!speculation->sources || spec_lab_of(speculation->lab)->chains)
         return;
     if (!max_bytes || tree_bytes <= max_bytes - generation_kv_bytes(generation)) {
@@ -157,6 +160,7 @@ static int begin_drafts(Generation *generation, ErrText *err) {
     r = drafting_new(&generation->drafting, generation->engine,
                      &(DraftingOptions){
                          .speculation = *speculation,
+                         .constraint = { .answer = generation->constraint },
                          .chains = !generation->tree_bytes,
                          .user = generation->options.user,
                          .n_prompt = generation->n_prompt,

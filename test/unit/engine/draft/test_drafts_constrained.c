@@ -25,7 +25,7 @@ enum {
     N_PROMPT = 30,
     OUTPUT = 60,
     SAMPLINGS = 3,
-    SEEDS = 40,
+    SEEDS = 24,
     TOGETHER = 9,
 };
 
@@ -66,9 +66,9 @@ static int teardown(void **state) {
 
 /* --- grammars ----------------------------------------------------------------------------------------------------- */
 
-/* Appends a literal, which is forced where it stands alone. "ab" and "cd" are tokens; the token "b" ends answers. */
+/* Appends a literal, which is forced where it stands alone. "cd" is a token, too; "b", which ends answers, is no text. */
 static void add_literal(uint64_t *random, StrBuf *text) {
-    static const char *const pieces[] = { "a", "ab", "c", "cd", "d", "e", "f", "g", "h", "t3" };
+    static const char *const pieces[] = { "a", "c", "cd", "cd", "d", "e", "f", "g", "h" };
 
     for (uint64_t n = 1 + test_random(random) % 9; n; n--)
         str_buf_add(text, pieces[test_random(random) % ARRAY_LEN(pieces)]);

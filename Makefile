@@ -248,7 +248,7 @@ define link
 endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
-	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
+	$(call link,$(DAEMON_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)

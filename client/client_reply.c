@@ -32,6 +32,7 @@ static void generate_fill(CoordgenGenerateResult *result, CoordgenSamplingOrigin
     result->max_tokens = done->max_tokens;
     result->priority = (CoordgenPriority)done->priority;
     result->incomplete_bytes = done->incomplete_bytes;
+    result->ended_in_time = done->ended_in_time;
     if (done->usage) {
         result->prompt_tokens = done->usage->prompt_tokens;
         result->cached_tokens = done->usage->cached_tokens;

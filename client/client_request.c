@@ -64,11 +64,50 @@ static void sampling_fill(Coordgen__V1__SamplingOptions *sampling, const Coordge
     sampling->seed = options->has_seed ? options->seed : 0;
 }
 
+/* Fills in the constraint of the options. Return: the message, NULL: there is none; *rp: 0 or an error. */
+static Coordgen__V1__Constraint *constraint_fill(CoordgenClient *client, Coordgen__V1__Constraint *constraint,
+                                                 const CoordgenGenerateOptions *options, int *rp) {
+    coordgen__v1__constraint__init(constraint);
+    *rp = 0;
+    if (options->constraint_kind == COORDGEN_CONSTRAINT_NONE) {
+        if (options->constraint)
+            *rp = client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.constraint", 0,
+                              "a constraint is given, but no constraint_kind");
+        return NULL;
+    }
+    if (!options->constraint || options->constraint_kind > COORDGEN_CONSTRAINT_REGEX) {
+        *rp = client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.constraint", 0, "constraint_kind is %d: %s",
+                          (int)options->constraint_kind,
+                          options->constraint ? "none of the CoordgenConstraintKind values"
+                                              : "the constraint's text is missing");
+        return NULL;
+    }
+    switch (options->constraint_kind) {
+    case COORDGEN_CONSTRAINT_GBNF:
+        constraint->form_case = COORDGEN__V1__CONSTRAINT__FORM_GBNF;
+        constraint->gbnf = client_text(options->constraint);
+        break;
+    case COORDGEN_CONSTRAINT_REGEX:
+        constraint->form_case = COORDGEN__V1__CONSTRAINT__FORM_REGEX;
+        constraint->regex = client_text(options->constraint);
+        break;
+    default:
+        constraint->form_case = COORDGEN__V1__CONSTRAINT__FORM_JSON_SCHEMA;
+        constraint->json_schema = client_text(options->constraint);
+    }
+    constraint->has_compact = options->compact;
+    constraint->compact = options->compact;
+    constraint->has_end_in_time = options->no_end_in_time;
+    constraint->end_in_time = !options->no_end_in_time;
+    return constraint;
+}
+
 int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOptions *given, CoordgenEventFn *fn,
                             void *arg, uint64_t *request_idp) {
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
     Coordgen__V1__GenerateRequest generate = COORDGEN__V1__GENERATE_REQUEST__INIT;
     Coordgen__V1__SamplingOptions sampling = COORDGEN__V1__SAMPLING_OPTIONS__INIT;
+    Coordgen__V1__Constraint constraint;
     _cleanup_(message_room_deinit) MessageRoom room = { 0 };
     CoordgenGenerateOptions options;
     int r;
@@ -95,6 +134,9 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
         generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
         generate.messages = &room.list;
     }
+    generate.constraint = constraint_fill(client, &constraint, &options, &r);
+    if (r)
+        return r;
     sampling_fill(&sampling, &options);
     generate.model = client_text(options.model);
     generate.sampling = &sampling;

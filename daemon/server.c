@@ -189,6 +189,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     on_settle(fd, what, arg);
 }
 
+static void on_constraints(evutil_socket_t fd, short what, void *arg) {
+    Server *server = arg;
+
+    request_on_constraints(&server->service.requests);
+}
+
 static void on_news(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
@@ -321,6 +327,10 @@ static int make_events(Server *server) {
         if (!server->draft_event || event_add(server->draft_event, NULL))
             return err_raise(-ENOMEM);
     }
+    server->constraint_event =
+        event_new(base, constraint_store_fd(server->service.constraints), EV_READ | EV_PERSIST, on_constraints, server);
+    if (!server->constraint_event || event_add(server->constraint_event, NULL))
+        return err_raise(-ENOMEM);
     server->service.loop.settle = event_new(base, -1, 0, on_settle, server);
     server->service.scan = evtimer_new(base, handler_on_scan, &server->service);
     server->tick = evtimer_new(base, on_tick, server);
@@ -388,6 +398,8 @@ Server *server_free(Server *server) {
         event_free(server->outbox_event);
     if (server->draft_event)
         event_free(server->draft_event);
+    if (server->constraint_event)
+        event_free(server->constraint_event);
     if (server->tick)
         event_free(server->tick);
     if (server->log_rate)

@@ -13,6 +13,7 @@ typedef struct Server { /* all loop */
     ListenerSet listeners;
 
     struct event *draft_event; /* NULL: there is no draft store */
+    struct event *constraint_event;
     struct event *outbox_event;
     struct event *signal_events[3];
     struct event *tick;     /* progress of waiting requests, status text */

@@ -71,6 +71,8 @@ static void on_model_change(void *arg, Model *model) {
     Service *service = arg;
 
     service->requests.models_changed = true;
+    if (service->constraints && model->stage != MODEL_READY)
+        constraint_store_sweep(service->constraints);
     loop_pump(&service->loop);
 }
 
@@ -174,6 +176,9 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     if (model_pairs_init(&service->pairs, service->config->state_dir) ||
         model_default_init(&service->def, service->config->state_dir) || service_take_settings(service))
         return err_no_memory(err);
+    if (constraint_store_new(&service->constraints, &service->accounts))
+        return err_set(err, -ENOMEM, "cannot make an eventfd");
+    service->requests.constraints = service->constraints;
     r = model_registry_read_chat_template(&service->models, err);
     if (!r)
         r = make_engine_thread(service, err);
@@ -282,6 +287,7 @@ static void free_peers(UserTable *users) {
 void service_deinit(Service *service) {
     free_peers(&service->users);
     model_folder_deinit(&service->folder);
+    constraint_store_free(service->constraints);
     model_registry_deinit(&service->models);
     model_pairs_deinit(&service->pairs);
     model_default_deinit(&service->def);
@@ -363,6 +369,10 @@ int service_stop(Service *service) {
     service->sessions.engine_ended = true;
     while (service_take_news(service))
         ;
+    r = constraint_store_stop(service->constraints, SERVICE_STOP_MS);
+    if (r)
+        return r;
+    request_on_constraints(&service->requests);
     if (!service->drafts.store)
         return 0;
     TAILQ_INIT(&service->drafts.calls); /* no client waits for an answer; the store's lists own the errands */

@@ -37,6 +37,7 @@ struct Service { /* all loop */
     unsigned int n_threads;
     Outbox *outbox;
     EngineThread *engine_thread;
+    ConstraintStore *constraints;
     ServiceDrafts drafts;
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ModelPairs pairs;

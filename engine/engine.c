@@ -261,6 +261,8 @@ Engine *engine_free(Engine *engine) {
     engine_steps_free(engine);
     weights_free(engine->weights);
     backend_free(engine->backend);
+    if (engine->text.vocabulary)
+        constraint_vocabulary_close(engine->text.vocabulary);
     constraint_vocabulary_unref(engine->text.vocabulary);
     tokenizer_free(engine->text.tokenizer);
     chat_template_deinit(&engine->text.chat);

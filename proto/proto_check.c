@@ -122,6 +122,41 @@ static int chat_only_check(const char *op, const char *tools, const char *docume
     return refuse(fault, path, "only a chat template takes it: send messages with it, or leave it out");
 }
 
+/* Checks the text of a constraint; whether it can be enforced is found out when it is compiled. */
+static int constraint_check(const Coordgen__V1__Constraint *constraint, bool ignores_end, FrameFault *fault) {
+    size_t bytes_max = PROTO_CONSTRAINT_BYTES_MAX, len_bytes;
+    const char *path, *text;
+
+    switch (constraint->form_case) {
+    case COORDGEN__V1__CONSTRAINT__FORM_JSON_SCHEMA:
+        path = "generate.constraint.json_schema";
+        text = constraint->json_schema;
+        break;
+    case COORDGEN__V1__CONSTRAINT__FORM_GBNF:
+        path = "generate.constraint.gbnf";
+        text = constraint->gbnf;
+        break;
+    case COORDGEN__V1__CONSTRAINT__FORM_REGEX:
+        path = "generate.constraint.regex";
+        text = constraint->regex;
+        bytes_max = PROTO_REGEX_BYTES_MAX;
+        break;
+    default:
+        return refuse(fault, "generate.constraint",
+                      "it has no form: set json_schema, gbnf or regex, or leave the constraint out");
+    }
+    len_bytes = strlen(text);
+    if (!len_bytes)
+        return refuse(fault, path, "it is empty: leave the constraint out for an answer of any form");
+    if (len_bytes > bytes_max)
+        return refuse(fault, path, "%zu bytes: at most %zu", len_bytes, bytes_max);
+    if (constraint->compact && constraint->form_case != COORDGEN__V1__CONSTRAINT__FORM_JSON_SCHEMA)
+        return refuse(fault, "generate.constraint.compact", "only json_schema has white space to leave out");
+    if (ignores_end)
+        return refuse(fault, "generate.ignore_end", "the constraint says where the answer ends: leave one of them out");
+    return 0;
+}
+
 static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
     int r;
 
@@ -146,6 +181,8 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
         return refuse(fault, "generate.messages", "messages or a prompt are needed");
     }
     if (generate->has_session && (r = session_id_check("generate.session", true, generate->session, fault)))
+        return r;
+    if (generate->constraint && (r = constraint_check(generate->constraint, generate->ignore_end, fault)))
         return r;
     if (generate->n_stop > PROTO_STOPS_MAX)
         return refuse(fault, "generate.stop", "%zu stop strings: at most %d", generate->n_stop, PROTO_STOPS_MAX);

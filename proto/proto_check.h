@@ -16,6 +16,8 @@
 #define PROTO_STOP_BYTES_MAX 256
 #define PROTO_SPECULATION_BYTES_MAX 128
 #define PROTO_TOKENS_MAX (1u << 20)
+#define PROTO_CONSTRAINT_BYTES_MAX (256 << 10) /* of a schema or grammar */
+#define PROTO_REGEX_BYTES_MAX (64 << 10)
 
 enum {
     PROTO_CHECK_E_VALUE = 1, /* a value is out of range or missing: ERROR_CODE_INVALID_ARGUMENT */

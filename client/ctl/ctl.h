@@ -159,6 +159,9 @@ char *ctl_prompt(Ctl *ctl);
  * false, after a message, if the file cannot be read. */
 bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
 
+/* ctl_constraint.c: what the answer may be. textp: out: text of a file, which the caller frees. 0 or an exit status. */
+int ctl_constraint(Ctl *ctl, CoordgenGenerateOptions *options, char **textp);
+
 /* ctl_sampling.c */
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max);
@@ -185,6 +188,11 @@ void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, cons
         { "no-history", 0, NULL, "no drafts from earlier answers, and do not store this one" },                        \
         { "tools", 0, "FILE", "JSON of tools, for chat templates that have them" },                                    \
         { "documents", 0, "FILE", "JSON of documents, likewise" },                                                     \
+        { "json-schema", 0, "FILE|TEXT", "the answer is JSON that fits this schema; {}: any JSON" },                   \
+        { "compact", 0, NULL, "with --json-schema: no white space" },                                                  \
+        { "grammar", 0, "FILE|TEXT", "the answer fits this grammar (GBNF)" },                                          \
+        { "regex", 0, "PATTERN", "the answer matches this regular expression, as a whole" },                           \
+        { "no-end-in-time", 0, NULL, "let the end of --max-tokens cut such an answer off" },                           \
         { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {           \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }

@@ -150,6 +150,7 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name(result->end_reason)));
     ctl_json_set(object, "priority", json_string(coordgen_priority_name(result->priority)));
     ctl_json_set(object, "max_tokens", json_integer(result->max_tokens));
+    ctl_json_set(object, "ended_in_time", json_boolean(result->ended_in_time));
     ctl_json_set(object, "incomplete_bytes", json_integer(result->incomplete_bytes));
     ctl_json_set(object, "usage", usage);
     ctl_json_set(object, "timings", timings);

@@ -98,7 +98,10 @@ static void print_sampling(const CoordgenGenerateResult *result) {
 
 /* Prints why an incomplete answer ends, between begin and end. */
 void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, const char *end) {
-    if (result->end_reason == COORDGEN_END_MAX_TOKENS)
+    if (result->ended_in_time)
+        fprintf(stderr, "%sthe answer was made whole in time: --max-tokens is %u, more would let it go on%s", begin,
+                result->max_tokens, end);
+    else if (result->end_reason == COORDGEN_END_MAX_TOKENS)
         fprintf(stderr, "%sthe answer is cut here: --max-tokens is %u, 0 lets it go on%s", begin, result->max_tokens,
                 end);
     if (result->end_reason == COORDGEN_END_REPETITION)

@@ -34,8 +34,10 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,
-    JOB_E_MODEL,  /* a model file that is corrupt or not supported */
-    JOB_E_ANSWER, /* the answer does not fit a message */
+    JOB_E_MODEL,   /* a model file that is corrupt or not supported */
+    JOB_E_ANSWER,  /* the answer does not fit a message */
+    JOB_E_COMPLEX, /* the constraint's grammar is too complex behind the answer so far */
+    JOB_E_SHORT,   /* max_tokens leaves no room for a whole text of the constraint */
 };
 
 /* End of one step's part in JobNews.text and .tokens; in a tokenizer's answer: end of one token's bytes. */

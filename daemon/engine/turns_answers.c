@@ -18,6 +18,10 @@ static int generation_code(int r) {
         return JOB_E_SHARE;
     case GENERATION_E_OPTIONS:
         return JOB_E_OPTIONS;
+    case GENERATION_E_COMPLEX:
+        return JOB_E_COMPLEX;
+    case GENERATION_E_SHORT:
+        return JOB_E_SHORT;
     default:
         return err_fold(r);
     }
@@ -207,6 +211,13 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
 
     if (r == GENERATION_E_READ) {
         outbox_finish(turns->outbox, job, GENERATION_RUNNING, JOB_E_MODEL, err);
+        return false;
+    }
+    if (r == GENERATION_E_COMPLEX || r == GENERATION_E_MEMORY) {
+        err_set(err, 0, "%s",
+                r == GENERATION_E_COMPLEX ? "what may follow the answer so far is too complex to be found in time"
+                                          : "no memory for the states of the constraint");
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, generation_code(r), err);
         return false;
     }
     if (r) {

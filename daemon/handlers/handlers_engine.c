@@ -151,6 +151,27 @@ static uint64_t kv_share_bytes(const Peer *peer) {
     return bytes / 100 * percent;
 }
 
+/* Takes the constraint, whose text points into the request's message. */
+static void take_constraint(Request *request, const Coordgen__V1__Constraint *constraint) {
+    ConstraintSpec *spec = &request->input.constraint.spec;
+
+    if (!constraint)
+        return;
+    switch (constraint->form_case) {
+    case COORDGEN__V1__CONSTRAINT__FORM_JSON_SCHEMA:
+        *spec = (ConstraintSpec){ .form = CONSTRAINT_FORM_JSON_SCHEMA, .text = constraint->json_schema };
+        break;
+    case COORDGEN__V1__CONSTRAINT__FORM_GBNF:
+        *spec = (ConstraintSpec){ .form = CONSTRAINT_FORM_GBNF, .text = constraint->gbnf };
+        break;
+    default: /* proto_check_request() has refused others */
+        *spec = (ConstraintSpec){ .form = CONSTRAINT_FORM_REGEX, .text = constraint->regex };
+    }
+    spec->n_bytes = strlen(spec->text);
+    spec->is_compact = constraint->compact;
+    request->job.generate.options.constraint.may_be_cut = constraint->has_end_in_time && !constraint->end_in_time;
+}
+
 static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
     static const Priority priorities[] = {
         [COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE] = PRIORITY_INTERACTIVE,
@@ -266,6 +287,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     take_sampling(job, generate->sampling, config);
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generate.options.stops[i] = generate->stop[i];
+    take_constraint(request, generate->constraint);
     take_tools(&job->input.chat, generate->tools, generate->documents);
     job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);

@@ -96,7 +96,7 @@ static bool has_place(Admission *admission, const Request *request) {
 /* Tells whether the request can start now. The engine thread has one small request of a connection at a time, so that
  * at most that request's answer is unsent beyond output-buffer. */
 bool admission_can_start(Admission *admission, const Request *request) {
-    if (!model_can_serve(request->model) || request->peer->connection->output.is_choked)
+    if (!request_can_run(request) || request->peer->connection->output.is_choked)
         return false;
     return request_is_generation(request) ? has_place(admission, request) : !request->peer->small_runs;
 }
@@ -311,7 +311,7 @@ static bool wants_turn(Admission *admission, const Request *request) {
         return request->state == REQUEST_RESTING;
     if (request->state == REQUEST_WAITING_FOR_MEMORY && (admission->n_stalled || request->model->registry->n_unloading))
         return false;
-    return model_can_serve(request->model) && !request->peer->connection->output.is_choked &&
+    return request_can_run(request) && !request->peer->connection->output.is_choked &&
            !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
 }
 
@@ -405,7 +405,7 @@ Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
     TAILQ_FOREACH (request, &admission->waiting, queue_link) {
-        if (!request_is_generation(request) || !model_can_serve(request->model) ||
+        if (!request_is_generation(request) || !request_can_run(request) ||
             request->peer->connection->output.is_choked || !admission_has_turn(admission, request))
             continue;
         stalled = find_stalled(admission, request, now_ns);

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/request_constraint.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_generation.h"
 #include "daemon/requests/request_queue.h"
@@ -95,6 +96,18 @@ void request_on_news(Request *request, JobNews *news) {
         end_generation(request, news);
     else
         end_tokens(request, news);
+}
+
+void request_on_constraints(RequestTable *table) {
+    Request *request;
+    ErrText err;
+    int r;
+
+    assert_on_loop(table->loop);
+    while (request_constraint_take(table->constraints, &request, &r, &err))
+        if (request && r)
+            request_fail_by_constraint(request, r, &err);
+    loop_pump(table->loop);
 }
 
 static void cut_short(Request *request) {

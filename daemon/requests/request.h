@@ -8,6 +8,8 @@
 
 /* Sends the content of the news, and ends the request if the news are its last. */
 void request_on_news(Request *request, JobNews *news);
+/* Takes the results of the thread that compiles constraints: requests whose constraint is refused end with an error. */
+void request_on_constraints(RequestTable *table);
 /* Ends the request as its client asked: GenerateDone with reason cancelled, or an error. */
 void request_cancel(Request *request);
 /* Refuses the requests that have had no turn yet, because the service ends; clients can send them again without loss.

@@ -10,6 +10,7 @@
 #include "base/strings/printable.h"
 #include "daemon/models/load/model_memory.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/request_constraint.h"
 
 void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,
                   const char *format, ...) {
@@ -84,6 +85,14 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
         field = "detokenize.tokens";
         break;
+    case JOB_E_COMPLEX:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_SCHEMA_TOO_COMPLEX;
+        field = request_constraint_field(request);
+        break;
+    case JOB_E_SHORT:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        field = "generate.max_tokens";
+        break;
     case JOB_E_TOO_LONG:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CONTEXT_FULL;
         break;
@@ -131,6 +140,28 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         log_error_of(request->user->uid, TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
     }
     request_fail(request, code, retry_ms, field, "%s%s", text, remedy);
+}
+
+void request_fail_by_constraint(Request *request, int r, const ErrText *err) {
+    const char *field = request_constraint_field(request);
+    Coordgen__V1__ErrorCode code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
+    uint32_t retry_ms = 0;
+
+    switch (r) {
+    case CONSTRAINT_SPEC_E_INVALID:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_SCHEMA;
+        break;
+    case CONSTRAINT_SPEC_E_TOO_COMPLEX:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_SCHEMA_TOO_COMPLEX;
+        break;
+    case -ENOMEM:
+    case CONSTRAINT_SPEC_E_MEMORY:
+        retry_ms = admission_retry_ms(&request->table->admission);
+        break;
+    default:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;
+    }
+    request_fail(request, code, retry_ms, field, "%s: %s", field, *err->text ? err->text : "no reason was given");
 }
 
 void request_fail_by_shutdown(Request *request) {

@@ -267,6 +267,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
             explanation_message(&message, &explanation, true);
             done.explanation = &message.explanation;
         }
+        done.has_ended_in_time = request->answer.usage.ended_in_time;
+        done.ended_in_time = request->answer.usage.ended_in_time;
         done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
         done.incomplete_bytes = request->answer.usage.n_incomplete_bytes;
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;

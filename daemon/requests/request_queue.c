@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/models/load/model_room.h"
+#include "daemon/requests/request_constraint.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_generation.h"
 
@@ -15,6 +16,7 @@ static void submit(Request *request) {
     Model *model = request->model;
 
     request->job.engine = model->engine;
+    request->job.generate.options.constraint.it = request->input.constraint.it;
     if (request_is_generation(request) && !request->job.generate.draft_pairp &&
         model->draft.state == MODEL_DRAFT_JOINED) {
         model->draft.n_generations++;
@@ -32,6 +34,16 @@ static void start(Request *request) {
 /* Pauses or resumes the job, which runs while its request has a place. */
 static void settle_job(Request *request) {
     engine_thread_pause(request->table->engine_thread, &request->job, request->state != REQUEST_RUNNING);
+}
+
+/* Lets the constraint of a waiting request be compiled. Without memory the request ends. */
+static void settle_constraint(Request *request) {
+    int r = request_constraint_settle(request, request->table->constraints);
+
+    if (r)
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, REQUEST_RETRY_NO_MEMORY_MS,
+                     request_constraint_field(request), "no memory to compile the constraint: %s is reached",
+                     user_memory_limit(request->user, request->is_admin));
 }
 
 void request_queue_enter(Request *request) {
@@ -55,6 +67,8 @@ void request_queue_enter(Request *request) {
     }
     if (request_is_submitted(request))
         submit(request);
+    else
+        settle_constraint(request);
 }
 
 void request_queue_pause(Request *request, bool paused) {
@@ -133,6 +147,8 @@ static void serve_waiting(Admission *admission, uint64_t now_ns) {
             start(request);
         else if (!model_can_serve(request->model) && !model_will_come(request->model))
             request_fail_by_model(request);
+        else
+            settle_constraint(request);
     }
     take_turns(admission, now_ns);
     stalled = admission_find_stalled(admission, now_ns);

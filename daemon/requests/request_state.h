@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
+#include "daemon/constraint/constraint_store.h"
 #include "daemon/engine/job.h"
 #include "daemon/models/model.h"
 #include "daemon/net/peer.h"
@@ -27,11 +28,20 @@ typedef struct RequestTable RequestTable;
 
 /* The parts of a request. All are the loop's. */
 
+typedef struct RequestConstraint { /* of a generation */
+    ConstraintSpec spec;           /* texts point into the message; form NONE: there is no constraint */
+    ConstraintStore *store;        /* of errand */
+    ConstraintErrand *errand;      /* under way; NULL: none */
+    bool is_checked;               /* an errand has begun */
+    Constraint *it;                /* NULL: not compiled yet */
+} RequestConstraint;
+
 typedef struct RequestInput {
     ChatMessage *messages;  /* messages of the session, then those of this request */
     size_t n_own_messages;  /* how many of messages are from this request */
     StrBuf raw;             /* in a session with a raw text: that text, then the prompt */
     bool chose_speculation; /* sources of drafts come from the request, not from the setting */
+    RequestConstraint constraint;
 } RequestInput;
 
 typedef struct RequestAnswer { /* of a generation */
@@ -85,6 +95,8 @@ typedef struct Request { /* all loop; the job as job.h says */
     TAILQ_ENTRY(Request) queue_link; /* admission's lists, the loads, or none */
 } Request;
 
+/* Whether a waiting request lacks nothing but a place: model and constraint are ready. */
+bool request_can_run(const Request *request);
 /* Moves the request to its next state, and asserts that the state may follow. The only writer of Request.state. */
 void request_set_state(Request *request, RequestState state);
 

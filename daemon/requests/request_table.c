@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "daemon/systemd/journal.h"
 #include "daemon/models/load/model_unload.h"
+#include "daemon/requests/request_constraint.h"
 #include "daemon/requests/session.h"
 
 void request_table_init(RequestTable *table, Loop *loop, const Config *config) {
@@ -95,6 +96,7 @@ void request_end(Request *request) {
         request->table->n_loads--;
     }
     admission_leave(&request->table->admission, request);
+    request_constraint_end(request);
     leave_connection(request);
     TAILQ_REMOVE(&request->user->requests, request, user_link);
     if (request->job.generate.draft_pairp)

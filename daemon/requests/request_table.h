@@ -16,6 +16,7 @@ struct RequestTable { /* all loop */
     Loop *loop;
     const Config *config;
     EngineThread *engine_thread;
+    ConstraintStore *constraints;
     Admission admission;
     TallyTable tallies;
     ExplanationTable explanations; /* of generations that have begun and ended */

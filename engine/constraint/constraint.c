@@ -8,9 +8,9 @@
 #include "engine/constraint/constraint_private.h"
 
 enum {
-    SPARE_BYTES = 1 << 20, /* a matcher with more states than that is not kept */
-    RUN_BYTES = 24 << 20,  /* states of a matcher at most */
-    LEAST_CALLS = 8,       /* each with the fuel of a row, to find the end of a long text */
+    SPARE_BYTES = 512 << 10, /* a matcher with more states than that is not kept */
+    RUN_BYTES = 24 << 20,    /* states of a matcher at most */
+    LEAST_CALLS = 8,         /* each with the fuel of a row, to find the end of a long text */
 };
 
 /* --- matchers ----------------------------------------------------------------------------------------------------- */

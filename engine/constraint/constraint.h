@@ -39,6 +39,7 @@ typedef struct ConstraintTrigger {
     uint32_t segment; /* or CONSTRAINT_END, CONSTRAINT_REFUSED */
 } ConstraintTrigger;
 
+/* Free text: begin with CONSTRAINT_FREE_TEXT. */
 typedef struct ConstraintFree {
     ConstraintTrigger triggers[CONSTRAINT_TRIGGERS_MAX];
     uint32_t n_triggers;
@@ -48,6 +49,8 @@ typedef struct ConstraintFree {
     uint32_t over;       /* a TOKENS segment, needed with tokens_max; CONSTRAINT_END: none. Near the end of the
                           * answer's room it begins earlier, to leave room for what follows */
 } ConstraintFree;
+
+#define CONSTRAINT_FREE_TEXT ((ConstraintFree){ .tokens_max = UINT32_MAX, .over = CONSTRAINT_END })
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 

@@ -2,6 +2,8 @@
 #include "engine/constraint/constraint_spec.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <nettle/sha2.h>
 
@@ -25,7 +27,24 @@ static int add_form(const ConstraintSpec *spec, GrammarBuilder *builder, Grammar
     case CONSTRAINT_FORM_NONE:
         break;
     }
-    return err_set(err, -EINVAL, "there is nothing to constrain by");
+    return err_set(err, -EINVAL, "there is no form");
+}
+
+size_t constraint_spec_bytes(const ConstraintSpec *spec) {
+    return spec->n_bytes + 1;
+}
+
+char *constraint_spec_copy(ConstraintSpec *to, const ConstraintSpec *from) {
+    char *texts = malloc(constraint_spec_bytes(from));
+
+    if (!texts)
+        return NULL;
+    *to = *from;
+    if (from->n_bytes)
+        memcpy(texts, from->text, from->n_bytes);
+    texts[from->n_bytes] = '\0';
+    to->text = texts;
+    return texts;
 }
 
 int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *limits, Grammar **grammarp, ErrText *err) {
@@ -36,6 +55,9 @@ int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *lim
     GrammarPart part;
     int r;
 
+    *grammarp = NULL;
+    if (spec->form == CONSTRAINT_FORM_NONE)
+        return 0;
     if (spec->n_bytes > bytes_max)
         return err_set(err, CONSTRAINT_SPEC_E_TOO_COMPLEX, "%zu bytes: at most %zu are allowed", spec->n_bytes,
                        bytes_max);

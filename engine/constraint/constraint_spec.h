@@ -30,8 +30,20 @@ typedef struct ConstraintSpec {
     bool is_compact; /* of a JSON schema: no white space */
 } ConstraintSpec;
 
-/* Makes the grammar of a text. A hostile text takes some 100 ms at most. limits: GRAMMAR_LIMITS_DEFAULT, or less
- * memory. 0, CONSTRAINT_SPEC_E_INVALID, CONSTRAINT_SPEC_E_TOO_COMPLEX, -errno, with a text. Any thread. */
+/* Whether the spec asks for nothing: the answer needs no constraint. */
+static inline bool constraint_spec_is_empty(const ConstraintSpec *spec) {
+    return spec->form == CONSTRAINT_FORM_NONE;
+}
+/* Returns the bytes of all texts, each with a NUL. */
+size_t constraint_spec_bytes(const ConstraintSpec *spec);
+/* Makes a copy whose texts lie in one block, which the caller frees. NULL: no memory. */
+char *constraint_spec_copy(ConstraintSpec *to, const ConstraintSpec *from);
+
+/* Limits of a service: the largest of some thousand public schemas takes less than 4 MiB. */
+#define CONSTRAINT_LIMITS                                                                                              \
+    ((GrammarLimits){ .parts_max = 1u << 20, .memory_bytes_max = 16u << 20, .fuel_max = 3u << 19 })
+
+/* Makes the grammar of the form. A hostile text takes some 100 ms at most. *grammarp: NULL without a form. 0, CONSTRAINT_SPEC_E_INVALID, CONSTRAINT_SPEC_E_TOO_COMPLEX, -errno, with a text. Any thread. */
 int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *limits, Grammar **grammarp, ErrText *err);
 /* Makes the constraint for a model; grammar: what constraint_spec_compile() has made. Errors are as above, and
  * CONSTRAINT_SPEC_E_MEMORY. Any thread. */

@@ -14,6 +14,7 @@ struct ConstraintVocabulary {
     uint32_t n_vocab;
     uint32_t *ends; /* [n_ends], rising */
     uint32_t n_ends;
+    _Atomic bool is_closed;
     Bill bill;
 };
 
@@ -108,6 +109,14 @@ bool constraint_vocabulary_is_end(const ConstraintVocabulary *vocabulary, uint32
         if (vocabulary->ends[i] == token)
             return true;
     return false;
+}
+
+void constraint_vocabulary_close(ConstraintVocabulary *vocabulary) {
+    atomic_store(&vocabulary->is_closed, true);
+}
+
+bool constraint_vocabulary_is_closed(const ConstraintVocabulary *vocabulary) {
+    return atomic_load(&vocabulary->is_closed);
 }
 
 int constraint_vocabulary_charge(ConstraintVocabulary *vocabulary, AccountTable *accounts) {

@@ -11,7 +11,7 @@
 
 typedef struct ConstraintVocabulary ConstraintVocabulary; /* immutable, counted: any number of threads may use it */
 
-/* Makes the vocabulary of a tokenizer, which outlives it. n_vocab: rows of the model's embedding, which may have more
+/* Makes the vocabulary of a tokenizer, which runs of constraints use, and which they must not outlive. n_vocab: rows of the model's embedding, which may have more
  * than the tokenizer has tokens. Control tokens are no text. 0 or -errno. */
 int constraint_vocabulary_new(ConstraintVocabulary **vocabularyp, const Tokenizer *tokenizer, uint32_t n_vocab);
 ConstraintVocabulary *constraint_vocabulary_ref(ConstraintVocabulary *vocabulary);
@@ -24,6 +24,9 @@ uint32_t constraint_vocabulary_n_vocab(const ConstraintVocabulary *vocabulary); 
 /* Returns the ids that end an answer (tokenizer_is_end()), *n_endsp of them, in rising order. */
 const uint32_t *constraint_vocabulary_ends(const ConstraintVocabulary *vocabulary, uint32_t *n_endsp);
 bool constraint_vocabulary_is_end(const ConstraintVocabulary *vocabulary, uint32_t token);
+/* Marks the vocabulary of a model that is unloaded: what was kept for later requests can go. Any thread. */
+void constraint_vocabulary_close(ConstraintVocabulary *vocabulary);
+bool constraint_vocabulary_is_closed(const ConstraintVocabulary *vocabulary);
 /* Charges its memory to the account of weights until it is freed. 0, ACCOUNT_E_LIMIT. */
 int constraint_vocabulary_charge(ConstraintVocabulary *vocabulary, AccountTable *accounts);
 size_t constraint_vocabulary_memory_bytes(const ConstraintVocabulary *vocabulary);

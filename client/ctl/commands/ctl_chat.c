@@ -20,6 +20,7 @@ typedef struct Chat {
     const char *model;         /* NULL: the default */
     char *system_text;         /* NULL: none */
     char *tools, *documents;   /* NULL: none */
+    char *constraint;          /* from a file; NULL: none */
     CoordgenMessage *messages; /* [room]; owns all texts but that of the system message, set at each send */
     size_t n_messages, room;
     uint64_t session; /* 0: no session holds these messages */
@@ -62,6 +63,7 @@ static void chat_deinit(Chat *chat) {
     free(chat->system_text);
     free(chat->tools);
     free(chat->documents);
+    free(chat->constraint);
 }
 
 /* Adds a message, and takes text over. */
@@ -374,6 +376,9 @@ static int chat_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "chat is for people: use generate with --json");
     if (!ctl_sampling(ctl, &chat.options, COORDGEN_PRIORITY_INTERACTIVE, stops, ARRAY_LEN(stops)))
         return CTL_EXIT_USAGE;
+    r = ctl_constraint(ctl, &chat.options, &chat.constraint);
+    if (r)
+        return r;
     if (!ctl_has(ctl, "max-tokens"))
         chat.options.max_tokens = ANSWER_TOKENS_MAX;
     if (!ctl_option_file(ctl, "tools", &chat.tools) || !ctl_option_file(ctl, "documents", &chat.documents))

@@ -70,7 +70,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
                 " tokens with the prompt; coordgenctl "
                 "model show tells what raises that\n",
                 result->prompt_tokens + result->output_tokens);
-    if (result->end_reason == COORDGEN_END_REPETITION) /* a limit that the user set needs no message */
+    if (result->end_reason == COORDGEN_END_REPETITION ||
+        result->ended_in_time) /* a limit that the user set needs no message */
         ctl_print_cut(result, "coordgenctl: ", "\n");
     ctl_print_timings(ctl, result);
     if (explanation && !ctl->json && !ctl->quiet)
@@ -86,7 +87,7 @@ static int generate_run(Ctl *ctl) {
     const char *stops[CTL_STOPS_MAX], *system_text = ctl_text(ctl, "system", NULL);
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     CoordgenGenerateOptions options;
-    _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL;
+    _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL, *constraint = NULL;
     CoordgenMessage messages[2];
     Stream stream = { .ctl = ctl };
     int r;
@@ -99,6 +100,9 @@ static int generate_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
     if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
+    r = ctl_constraint(ctl, &options, &constraint);
+    if (r)
+        return r;
     prompt = ctl_prompt(ctl);
     if (!prompt || !ctl_option_file(ctl, "tools", &tools) || !ctl_option_file(ctl, "documents", &documents))
         return CTL_EXIT_FAILED;
@@ -154,6 +158,8 @@ const CtlVerb ctl_verb_generate = {
             "  coordgenctl generate 'Summarise this text.' --file notes.txt --max-tokens 200\n"
             "  git diff | coordgenctl generate --system 'Write a commit message for this change.'\n"
             "  coordgenctl generate --explain --speculation=auto 'Summarise this.' --file notes.txt\n"
+            "  coordgenctl generate --json-schema person.json 'Who wrote Faust?'\n"
+            "  coordgenctl generate --regex 'yes|no' 'Is water wet?'\n"
             "  coordgenctl generate --raw 'Once upon a time' --temperature 0.8 --seed 7\n"
             "  coordgenctl generate --json=short 'Hello' | jq -r 'select(.event == \"delta\").text'\n",
     .options = generate_options,

@@ -24,7 +24,7 @@ typedef struct Growth {
     uint32_t nodes_max, depth_max;
     bool chain;                                             /* no siblings */
     DraftCursor cursors[DRAFT_ROWS_MAX][DRAFT_SOURCES_MAX]; /* [0]: the root's cursors; [i + 1]: those of node i */
-    uint32_t places[DRAFT_ROWS_MAX];                        /* likewise, of the grammar; stale without one */
+    uint32_t places[DRAFT_ROWS_MAX];                        /* of the same nodes in the grammar, if there is one */
     Candidate pool[POOL];
     uint8_t order[POOL]; /* slots of the pool: the first n_open hold candidates by falling reach, the others are free */
     uint32_t n_open;

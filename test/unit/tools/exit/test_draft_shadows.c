@@ -88,7 +88,8 @@ static void test_draft_shadows_most(void **state) {
     for (int i = 0; i < DRAFT_NODES_MAX; i++)
         add(&tree, i - 1, 3);
     draft_tree_order(&tree);
-    assert_int_equal(draft_shadows(&tree, (DraftSources){ drafters, 3, NULL, NULL }, edges), DRAFT_NODES_MAX * SHADOWS_EACH);
+    assert_int_equal(draft_shadows(&tree, (DraftSources){ drafters, 3, NULL, NULL }, edges),
+                     DRAFT_NODES_MAX * SHADOWS_EACH);
     draft_tree_init(&tree, 5);
     for (int i = 0; i < DRAFT_NODES_MAX; i++)
         add(&tree, DRAFT_ROOT, (uint32_t)i);

@@ -34,9 +34,8 @@ Generation *generation_free(Generation *generation) {
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
-    str_buf_deinit(&generation->text.pending);
+    generation_text_deinit(&generation->text);
     bill_settle(&generation->bill);
-    free(generation->text.stops);
     free(generation->logits);
     generation_sampling_deinit(generation);
     free(generation);
@@ -243,6 +242,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     detokenizer_init(
         &generation->text.detokenizer, engine_tokenizer(engine),
         options->is_answer && !(options->constraint.it && constraint_begins_with_text(options->constraint.it)), false);
+    if (answer_format_splits(&options->answer) &&
+        answer_parts_new(&generation->text.parts, engine_tokenizer(engine), &options->answer))
+        return err_no_memory(err);
     *generationp = steal(&generation);
     return 0;
 }
@@ -271,7 +273,7 @@ const char *generation_end_name(GenerationEnd end) {
         [GENERATION_RUNNING] = "running",           [GENERATION_END_TOKEN] = "end-token",
         [GENERATION_END_STOP] = "stop-string",      [GENERATION_END_MAX] = "max-tokens",
         [GENERATION_END_CONTEXT] = "context-full",  [GENERATION_END_CANCELLED] = "cancelled",
-        [GENERATION_END_REPETITION] = "repetition",
+        [GENERATION_END_REPETITION] = "repetition", [GENERATION_END_CALLS] = "tool-calls",
     };
 
     return names[end];

@@ -126,12 +126,13 @@ static int begin_constraint(Generation *generation, ErrText *err) {
     if (!constraint->it)
         return 0;
     least = constraint_least_tokens(constraint->it);
-    if (!constraint->may_be_cut && least > left)
-        return err_set(err, GENERATION_E_SHORT,
-                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 "%s", left,
-                       least,
-                       generation->options.max_tokens == left ? ": raise max_tokens"
-                                                              : ": shorten the prompt, or raise the context");
+    if (!constraint->may_be_cut && least > left) {
+        const bool is_asked = generation->options.max_tokens == left;
+
+        return err_set(err, is_asked ? GENERATION_E_SHORT : GENERATION_E_TOO_LONG,
+                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 ": %s",
+                       left, least, is_asked ? "raise max_tokens" : "shorten the prompt, or raise the context");
+    }
     r = answer_constraint_new(&generation->constraint, constraint->it, !constraint->may_be_cut,
                               engine_accounts(generation->engine));
     return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/strings/utf8.h"
 #include "client/client_reply.h"
 
 enum {
@@ -31,7 +30,7 @@ static int request_end(CoordgenClient *client, ClientRequest *request, const Cli
 
     client_table_unlink(client, request);
     if (request->kind >= REQUEST_GENERATE) {
-        reply = client_reply_new(request->kind, failure, responsep, &request->text);
+        reply = client_reply_new(request->kind, failure, responsep, &request->answer);
         event.reply = reply;
         /* Without memory for a reply, the user still learns of the end: a NULL reply means COORDGEN_E_NO_MEMORY. */
         event_send(client, request, &event);
@@ -75,23 +74,26 @@ static int connection_failf(CoordgenClient *client, int code, const char *format
 
 static int delta_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta) {
     CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_DELTA };
-    size_t from_bytes = request->text.len_bytes;
+    CoordgenCallDelta call;
 
     if (delta->sequence != request->n_deltas)
         return connection_failf(client, COORDGEN_E_BAD_REPLY,
                                 "request %" PRIu64 ": part %" PRIu64 " of the text came where part %" PRIu64 " was due",
                                 request->id, delta->sequence, request->n_deltas);
-    if (!utf8_is_valid(delta->text.data, delta->text.len))
+    switch (client_answer_add(&request->answer, delta, &event, &call)) {
+    case CLIENT_ANSWER_E_TEXT:
         return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": text that is not valid UTF-8",
                                 request->id);
-    str_buf_append(&request->text, delta->text.data ? (const char *)delta->text.data : "", delta->text.len);
-    if (str_buf_failed(&request->text))
+    case CLIENT_ANSWER_E_CALL:
+        return connection_failf(client, COORDGEN_E_BAD_REPLY,
+                                "request %" PRIu64 ": a piece of call %" PRIu32 ", which does not follow call %zu",
+                                request->id, delta->call->index, request->answer.n_calls);
+    case CLIENT_ANSWER_E_MEMORY:
         return connection_failf(client, COORDGEN_E_NO_MEMORY, "out of memory for the text of an answer");
+    default:
+        break;
+    }
     request->n_deltas++;
-    event.text = request->text.data + from_bytes;
-    event.text_bytes = delta->text.len;
-    event.tokens = delta->tokens;
-    event.n_tokens = delta->n_tokens;
     event_send(client, request, &event);
     return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/strings/str_buf.h"
+#include "client/answer/client_answer.h"
 #include "client/coordgen-client.h"
 #include "proto/frame.h"
 
@@ -61,7 +62,7 @@ typedef struct ClientRequest {
     void *arg;                  /* const */
     uint64_t deadline_ns;       /* const; UINT64_MAX: none */
     bool cancel_sent;           /* guarded by the lock */
-    StrBuf text;                /* owner thread; the text of a generation so far */
+    ClientAnswer answer;        /* owner thread; of a generation, so far */
     uint64_t n_deltas;          /* Used by the owner thread alone: */
 } ClientRequest;
 

@@ -32,6 +32,7 @@ static void generate_fill(CoordgenGenerateResult *result, CoordgenSamplingOrigin
     result->max_tokens = done->max_tokens;
     result->priority = (CoordgenPriority)done->priority;
     result->incomplete_bytes = done->incomplete_bytes;
+    result->reasoning_tokens = done->reasoning_tokens;
     result->ended_in_time = done->ended_in_time;
     if (done->usage) {
         result->prompt_tokens = done->usage->prompt_tokens;
@@ -204,8 +205,23 @@ static bool reply_fill(CoordgenReply *reply) {
     }
 }
 
+/* Takes the answer over. false: out of memory. */
+static bool answer_fill(ReplyGenerate *generate, ClientAnswer *answer) {
+    CoordgenGenerateResult *result = &generate->result;
+    bool failed;
+
+    generate->answer = *answer;
+    *answer = (ClientAnswer){ 0 };
+    result->text = client_or_empty(generate->answer.text.data);
+    result->text_bytes = generate->answer.text.len_bytes;
+    result->reasoning = client_or_empty(generate->answer.reasoning.data);
+    result->tool_calls = generate->calls = client_answer_calls(&generate->answer, &failed);
+    result->n_tool_calls = generate->answer.n_calls;
+    return !failed;
+}
+
 CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
-                                StrBuf *text) {
+                                ClientAnswer *answer) {
     CoordgenReply *reply = calloc(1, sizeof(*reply));
 
     if (!reply)
@@ -214,10 +230,8 @@ CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, 
     reply->kind = kind;
     reply->generate.result.struct_bytes = sizeof(reply->generate.result);
     reply->generate.result.model = "";
-    reply->text = *text;
-    *text = STR_BUF_NULL;
-    reply->generate.result.text = reply->text.data ? reply->text.data : "";
-    reply->generate.result.text_bytes = reply->text.len_bytes;
+    if (!answer_fill(&reply->generate, answer))
+        return coordgen_reply_unref(reply);
     if (failure) {
         reply->failure = *failure;
         return reply;
@@ -237,7 +251,8 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
         return NULL;
     if (reply->response)
         frame_response_free(reply->response);
-    str_buf_deinit(&reply->text);
+    client_answer_deinit(&reply->generate.answer);
+    free(reply->generate.calls);
     free(reply->models.list);
     free(reply->models.pairs);
     free(reply->files.list);
@@ -309,8 +324,14 @@ const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_
 
 const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp) {
     const ProtobufCBinaryData *text;
+    const char *rendered;
 
     length_set(len_bytesp, 0);
+    if (client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE)) {
+        rendered = reply->response->tokenize->text;
+        length_set(len_bytesp, rendered ? strlen(rendered) : 0);
+        return rendered;
+    }
     if (!client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_DETOKENIZE))
         return NULL;
     text = &reply->response->detokenize->text;

@@ -16,6 +16,8 @@ typedef struct ClientExplanation {
 typedef struct ReplyGenerate {
     CoordgenGenerateResult result;
     CoordgenSamplingOrigins origins;
+    ClientAnswer answer;
+    CoordgenToolCall *calls; /* of the answer */
 } ReplyGenerate;
 
 typedef struct ReplyModels {
@@ -56,7 +58,6 @@ struct CoordgenReply {
     ClientFailure failure;
     RequestKind kind;
     Coordgen__V1__Response *response; /* NULL: the request ended without one */
-    StrBuf text;
     ReplyGenerate generate;
     ReplyModels models;
     ReplyStatus status;

@@ -13,33 +13,76 @@ typedef struct MessageRoom {
     Coordgen__V1__Messages list;
     Coordgen__V1__Message *messages;
     Coordgen__V1__Message **pointers;
+    Coordgen__V1__ToolCall *calls; /* of all messages */
+    Coordgen__V1__ToolCall **call_pointers;
+    size_t n_calls;
 } MessageRoom;
 
 static void message_room_deinit(MessageRoom *room) {
     free(room->messages);
     free(room->pointers);
+    free(room->calls);
+    free(room->call_pointers);
+}
+
+/* Takes the calls of a message; the room has places for them. */
+static void calls_fill(MessageRoom *room, Coordgen__V1__Message *to, const CoordgenMessage *from) {
+    to->n_tool_calls = from->n_tool_calls;
+    to->tool_calls = from->n_tool_calls ? room->call_pointers + room->n_calls : NULL;
+    for (size_t i = 0; i < from->n_tool_calls; i++) {
+        Coordgen__V1__ToolCall *call = &room->calls[room->n_calls];
+
+        *call = (Coordgen__V1__ToolCall)COORDGEN__V1__TOOL_CALL__INIT;
+        call->id = client_text(from->tool_calls[i].id);
+        call->name = client_text(from->tool_calls[i].name);
+        call->arguments = client_text(from->tool_calls[i].arguments);
+        room->call_pointers[room->n_calls++] = call;
+    }
+}
+
+/* Makes room for the messages and their calls. 0, or a COORDGEN_E_* that the client has. */
+static int messages_room(CoordgenClient *client, MessageRoom *room, const CoordgenMessage *messages, size_t n) {
+    size_t n_calls = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!messages[i].text && !messages[i].n_tool_calls)
+            return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "messages", 0, "the text of message %zu is NULL",
+                               i);
+        if (messages[i].n_tool_calls && !messages[i].tool_calls)
+            return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "messages", 0,
+                               "message %zu has %zu calls, which are NULL", i, messages[i].n_tool_calls);
+        n_calls += messages[i].n_tool_calls;
+    }
+    room->messages = calloc(n, sizeof(*room->messages));
+    room->pointers = calloc(n, sizeof(*room->pointers));
+    room->calls = calloc(n_calls + 1, sizeof(*room->calls));
+    room->call_pointers = calloc(n_calls + 1, sizeof(*room->call_pointers));
+    if (!room->messages || !room->pointers || !room->calls || !room->call_pointers)
+        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "out of memory for %zu messages", n);
+    return 0;
 }
 
 static int messages_fill(CoordgenClient *client, MessageRoom *room, const CoordgenMessage *messages, size_t n) {
+    int r;
+
     room->list = (Coordgen__V1__Messages)COORDGEN__V1__MESSAGES__INIT;
     if (!n)
         return 0;
     if (!messages)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "messages", 0, "%zu messages are given, which are NULL",
                            n);
-    for (size_t i = 0; i < n; i++)
-        if (!messages[i].text)
-            return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "messages", 0, "the text of message %zu is NULL",
-                               i);
-    room->messages = calloc(n, sizeof(*room->messages));
-    room->pointers = calloc(n, sizeof(*room->pointers));
-    if (!room->messages || !room->pointers)
-        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "out of memory for %zu messages", n);
+    r = messages_room(client, room, messages, n);
+    if (r)
+        return r;
     for (size_t i = 0; i < n; i++) {
         room->messages[i] = (Coordgen__V1__Message)COORDGEN__V1__MESSAGE__INIT;
         room->messages[i].has_role = true;
         room->messages[i].role = (Coordgen__V1__Role)messages[i].role;
         room->messages[i].text = client_text(messages[i].text);
+        room->messages[i].tool_call_id = client_text(messages[i].tool_call_id);
+        room->messages[i].name = client_text(messages[i].name);
+        room->messages[i].reasoning = client_text(messages[i].reasoning);
+        calls_fill(room, &room->messages[i], &messages[i]);
         room->pointers[i] = &room->messages[i];
     }
     room->list.n_message = n;
@@ -124,6 +167,9 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     if (options.repetition < COORDGEN_REPETITION_DEFAULT || options.repetition > COORDGEN_REPETITION_ALLOW)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.end_repetition", 0,
                            "repetition is %d: none of the CoordgenRepetition values", (int)options.repetition);
+    if (options.split < COORDGEN_SPLIT_DEFAULT || options.split > COORDGEN_SPLIT_OFF)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.split", 0,
+                           "split is %d: none of the CoordgenSplit values", (int)options.split);
     for (size_t i = 0; i < options.n_stops; i++)
         if (!options.stops || !options.stops[i])
             return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
@@ -163,6 +209,11 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.end_repetition = options.repetition == COORDGEN_REPETITION_END;
     generate.has_add_generation_prompt = options.no_generation_prompt;
     generate.add_generation_prompt = !options.no_generation_prompt;
+    generate.template_kwargs = client_text(options.template_kwargs);
+    generate.has_thinking_tokens = options.thinking_tokens != COORDGEN_UNSET_COUNT;
+    generate.thinking_tokens = generate.has_thinking_tokens ? options.thinking_tokens : 0;
+    generate.has_split = options.split != COORDGEN_SPLIT_DEFAULT;
+    generate.split = options.split == COORDGEN_SPLIT_ON;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
@@ -259,6 +310,9 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.count_only = options.count_only;
     tokenize.tools = client_text(options.tools);
     tokenize.documents = client_text(options.documents);
+    tokenize.template_kwargs = client_text(options.template_kwargs);
+    tokenize.has_render_only = options.render_only;
+    tokenize.render_only = options.render_only;
     tokenize.has_add_generation_prompt = options.no_generation_prompt;
     tokenize.add_generation_prompt = !options.no_generation_prompt;
     message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;

@@ -6,7 +6,7 @@
 
 ClientRequest *client_request_free(ClientRequest *request) {
     if (request) {
-        str_buf_deinit(&request->text);
+        client_answer_deinit(&request->answer);
         free(request);
     }
     return NULL;

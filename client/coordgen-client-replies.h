@@ -370,7 +370,8 @@ COORDGEN_PUBLIC uint64_t coordgen_reply_session(const CoordgenReply *reply); /* 
 COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp);
 COORDGEN_PUBLIC size_t coordgen_reply_n_tokens(const CoordgenReply *reply); /* tokenize, also with count_only */
 COORDGEN_PUBLIC const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp);
-COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp); /* detokenize */
+COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply,
+                                                size_t *len_bytesp); /* detokenize, rendered */
 COORDGEN_PUBLIC const CoordgenDraftDb *coordgen_reply_draft_db(const CoordgenReply *reply);
 COORDGEN_PUBLIC size_t coordgen_reply_n_draft_db_users(const CoordgenReply *reply);
 COORDGEN_PUBLIC const CoordgenDraftDbUser *coordgen_reply_draft_db_user(const CoordgenReply *reply, size_t index);

@@ -386,6 +386,8 @@ typedef struct CoordgenTokenizeOptions {
     const char *tools;  /* JSON, as in CoordgenGenerateOptions; needs messages */
     const char *documents;
     bool no_generation_prompt; /* as in CoordgenGenerateOptions */
+    bool render_only;          /* messages: the reply has the rendered text instead of tokens: coordgen_reply_text() */
+    const char *template_kwargs; /* as in CoordgenGenerateOptions */
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {

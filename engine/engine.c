@@ -293,6 +293,10 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
              : 0;
 }
 
+ThinkingMarks engine_thinking_marks(const Engine *engine) {
+    return chat_template_thinking(&engine->text.chat, engine->text.tokenizer);
+}
+
 /* Rendering charges memory as it goes. If a charge is refused, kept prompts make way and the chat is rendered again. */
 int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err) {
     ChatInput charged = *input;
@@ -305,8 +309,16 @@ int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, 
     if (r != CHAT_E_MEMORY)
         return r;
     for (size_t i = 0; i < input->n_messages; i++)
-        len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)input->messages[i].len_bytes;
+        len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)chat_message_bytes(&input->messages[i]);
     len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)(input->tools_bytes + input->documents_bytes);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
     return chat_template_encode(&engine->text.chat, engine->text.tokenizer, &charged, list, err);
+}
+
+int engine_render_chat(Engine *engine, const ChatInput *input, StrBuf *text, ErrText *err) {
+    ChatInput charged = *input;
+
+    charged.accounts = engine->accounts;
+    charged.account = ACCOUNT_ACTIVATIONS;
+    return chat_template_render(&engine->text.chat, engine->text.tokenizer, &charged, text, err);
 }

@@ -40,8 +40,12 @@ const SamplingDefaults *engine_sampling_defaults(const Engine *engine);
 /* Charges memory to turn a text into tokens to the account of activations; kept prompts make way for it. 0, or
  * ENGINE_E_MEMORY with nothing charged. */
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err);
+/* Returns the marks of the model's thinking; without texts: it has none. */
+ThinkingMarks engine_thinking_marks(const Engine *engine);
 /* Renders and tokenizes a chat with the engine's template, as chat_template_encode(), with its memory on the account of
  * activations; kept prompts make way for it. */
 int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err);
+/* Renders a chat, as chat_template_render(), with its memory on the same account. */
+int engine_render_chat(Engine *engine, const ChatInput *input, StrBuf *text, ErrText *err);
 
 #endif

@@ -32,6 +32,7 @@ typedef enum GenerationEnd {
     GENERATION_END_CONTEXT, /* the context is full */
     GENERATION_END_CANCELLED,
     GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
+    GENERATION_END_CALLS,      /* the model ended its turn, which has calls of tools */
 } GenerationEnd;
 
 #define GENERATION_STOPS_MAX 8
@@ -65,8 +66,9 @@ typedef struct GenerationOptions {
     SamplerOptions sampler;  /* biases and breakers are copied */
     GenerationConstraint constraint;
     GenerationLogprobs logprobs;
-    const char *stops[GENERATION_STOPS_MAX];
+    const char *stops[GENERATION_STOPS_MAX]; /* texts end the output in its text part alone */
     size_t n_stops;
+    AnswerFormat answer; /* what the output is split into; all zero: everything is text */
     GenerationSpeculation speculation;
     DraftReport *report;           /* filled while the generation runs, from zero; outlives it; NULL: it has its own */
     GenerationLogitsFn *on_logits; /* for tests and evaluations; may be NULL */
@@ -79,6 +81,8 @@ typedef struct GenerationUsage {
     PrefixOutcome outcome;       /* why not more of them were */
     uint32_t n_prefilled_tokens; /* prompt tokens computed so far */
     uint32_t n_output_tokens;
+    uint32_t n_reasoning_tokens; /* output tokens of thinking, its marks included */
+    uint32_t n_calls;            /* calls of tools that have begun */
     uint32_t n_incomplete_bytes; /* bytes of a character that the end cut off; not part of the text */
     uint32_t n_steps;            /* steps that gave tokens, without the one that ends the prompt */
     uint32_t n_drafted_tokens;   /* draft tokens that these steps verified */

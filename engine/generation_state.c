@@ -34,9 +34,8 @@ Generation *generation_free(Generation *generation) {
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
-    str_buf_deinit(&generation->text.pending);
+    generation_text_deinit(&generation->text);
     bill_settle(&generation->bill);
-    free(generation->text.stops);
     free(generation->logits);
     generation_sampling_deinit(generation);
     free(generation);
@@ -130,12 +129,13 @@ static int begin_constraint(Generation *generation, ErrText *err) {
     if (!constraint->it)
         return 0;
     least = constraint_least_tokens(constraint->it);
-    if (!constraint->may_be_cut && least > left)
-        return err_set(err, GENERATION_E_SHORT,
-                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 "%s", left,
-                       least,
-                       generation->options.max_tokens == left ? ": raise max_tokens"
-                                                              : ": shorten the prompt, or raise the context");
+    if (!constraint->may_be_cut && least > left) {
+        const bool is_asked = generation->options.max_tokens == left;
+
+        return err_set(err, is_asked ? GENERATION_E_SHORT : GENERATION_E_TOO_LONG,
+                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 ": %s",
+                       left, least, is_asked ? "raise max_tokens" : "shorten the prompt, or raise the context");
+    }
     r = answer_constraint_new(&generation->constraint, constraint->it, !constraint->may_be_cut,
                               engine_accounts(generation->engine));
     return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
@@ -247,6 +247,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     detokenizer_init(
         &generation->text.detokenizer, engine_tokenizer(engine),
         options->is_answer && !(options->constraint.it && constraint_begins_with_text(options->constraint.it)), false);
+    if (answer_format_splits(&options->answer) &&
+        answer_parts_new(&generation->text.parts, engine_tokenizer(engine), &options->answer))
+        return err_no_memory(err);
     *generationp = steal(&generation);
     return 0;
 }
@@ -275,7 +278,7 @@ const char *generation_end_name(GenerationEnd end) {
         [GENERATION_RUNNING] = "running",           [GENERATION_END_TOKEN] = "end-token",
         [GENERATION_END_STOP] = "stop-string",      [GENERATION_END_MAX] = "max-tokens",
         [GENERATION_END_CONTEXT] = "context-full",  [GENERATION_END_CANCELLED] = "cancelled",
-        [GENERATION_END_REPETITION] = "repetition",
+        [GENERATION_END_REPETITION] = "repetition", [GENERATION_END_CALLS] = "tool-calls",
     };
 
     return names[end];

@@ -17,6 +17,10 @@ typedef struct GenerationText {
     char *stops; /* copies of the options' stop strings */
     Detokenizer detokenizer;
     StrBuf pending;             /* output text that may still turn out to begin a stop string */
+    AnswerParts *parts;         /* splits the output; NULL: everything is text */
+    AnswerPart part;            /* of the last piece */
+    StrBuf unsplit;             /* text of one token on its way to parts */
+    StrBuf reasoning;           /* thinking that this token has brought */
     RepetitionCheck repetition; /* of the output, if the options want that */
 } GenerationText;
 
@@ -44,6 +48,7 @@ struct Generation {
     _Atomic bool cancelled;
 };
 
+void generation_text_deinit(GenerationText *text);
 /* Returns how many tokens may still come. */
 uint32_t generation_tokens_left(const Generation *generation);
 /* Keeps what was computed for later prompts; grows: more will be computed. */

@@ -13,7 +13,7 @@
 
 /* Must be raised when the same settings give other bytes than before: packages of an earlier importer are then made
  * again. */
-#define IMPORT_REVISION 9
+#define IMPORT_REVISION 10
 
 #define IMPORT_STEPS_MAX 11
 

@@ -2,6 +2,7 @@
 #include "proto/proto_check.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,21 +32,74 @@ static const char *path_join(char *room, size_t room_bytes, const char *op, cons
     return room;
 }
 
+static int logit_bias_check(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
+    if (sampling->n_logit_bias > PROTO_LOGIT_BIASES_MAX)
+        return refuse(fault, "generate.sampling.logit_bias", "%zu tokens: at most %d", sampling->n_logit_bias,
+                      PROTO_LOGIT_BIASES_MAX);
+    for (size_t i = 0; i < sampling->n_logit_bias; i++) {
+        const Coordgen__V1__LogitBias *one = sampling->logit_bias[i];
+        char path[64];
+
+        snprintf(path, sizeof(path), "generate.sampling.logit_bias[%zu]", i);
+        if (!one->has_token || !one->has_bias)
+            return refuse(fault, path, "a token and a bias are needed");
+        if (one->bias != -INFINITY && !(one->bias >= -PROTO_LOGIT_BIAS_MAX && one->bias <= PROTO_LOGIT_BIAS_MAX))
+            return refuse(fault, path, "the bias %g of token %" PRIu32 " is not in -%d..%d, nor -infinity (never)",
+                          (double)one->bias, one->token, PROTO_LOGIT_BIAS_MAX, PROTO_LOGIT_BIAS_MAX);
+    }
+    return 0;
+}
+
+/* A single empty text stands for no breakers at all. */
+static int dry_breaker_check(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
+    if (sampling->n_dry_breaker > PROTO_DRY_BREAKERS_MAX)
+        return refuse(fault, "generate.sampling.dry_breaker", "%zu texts: at most %d", sampling->n_dry_breaker,
+                      PROTO_DRY_BREAKERS_MAX);
+    for (size_t i = 0; i < sampling->n_dry_breaker; i++) {
+        const size_t len_bytes = strlen(sampling->dry_breaker[i]);
+        char path[64];
+
+        snprintf(path, sizeof(path), "generate.sampling.dry_breaker[%zu]", i);
+        if (!len_bytes && sampling->n_dry_breaker > 1)
+            return refuse(fault, path, "a text among others must not be empty; a single empty one means none");
+        if (len_bytes > PROTO_DRY_BREAKER_BYTES_MAX)
+            return refuse(fault, path, "%zu bytes: at most %d", len_bytes, PROTO_DRY_BREAKER_BYTES_MAX);
+    }
+    return 0;
+}
+
 /* Every comparison states the allowed range, because a NaN passes no comparison. */
 int proto_check_sampling(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
-    if (sampling->has_temperature && !(sampling->temperature >= 0 && sampling->temperature <= 100))
-        return refuse(fault, "generate.sampling.temperature", "%g is not in 0..100 (0: greedy)",
-                      (double)sampling->temperature);
-    if (sampling->has_top_p && !(sampling->top_p > 0 && sampling->top_p <= 1))
-        return refuse(fault, "generate.sampling.top_p", "%g is not above 0 and at most 1 (1: off)",
-                      (double)sampling->top_p);
-    if (sampling->has_min_p && !(sampling->min_p >= 0 && sampling->min_p < 1))
-        return refuse(fault, "generate.sampling.min_p", "%g is not at least 0 and below 1 (0: off)",
-                      (double)sampling->min_p);
-    if (sampling->has_repetition_penalty && !(sampling->repetition_penalty > 0 && sampling->repetition_penalty <= 10))
-        return refuse(fault, "generate.sampling.repetition_penalty", "%g is not above 0 and at most 10 (1: off)",
-                      (double)sampling->repetition_penalty);
-    return 0;
+    const struct {
+        bool has;
+        float value;
+        const char *path;
+        bool is_good;
+        const char *range;
+    } fields[] = {
+#define FIELD(name, condition, range)                                                                                  \
+    { sampling->has_##name, sampling->name, "generate.sampling." #name, (condition), (range) }
+        FIELD(temperature, sampling->temperature >= 0 && sampling->temperature <= 100, "in 0..100 (0: greedy)"),
+        FIELD(top_p, sampling->top_p > 0 && sampling->top_p <= 1, "above 0 and at most 1 (1: off)"),
+        FIELD(min_p, sampling->min_p >= 0 && sampling->min_p < 1, "at least 0 and below 1 (0: off)"),
+        FIELD(repetition_penalty, sampling->repetition_penalty > 0 && sampling->repetition_penalty <= 10,
+              "above 0 and at most 10 (1: off)"),
+        FIELD(presence_penalty, sampling->presence_penalty >= -10 && sampling->presence_penalty <= 10,
+              "in -10..10 (0: off)"),
+        FIELD(frequency_penalty, sampling->frequency_penalty >= -10 && sampling->frequency_penalty <= 10,
+              "in -10..10 (0: off)"),
+        FIELD(typical_p, sampling->typical_p > 0 && sampling->typical_p <= 1, "above 0 and at most 1 (1: off)"),
+        FIELD(xtc_probability, sampling->xtc_probability >= 0 && sampling->xtc_probability <= 1, "in 0..1 (0: off)"),
+        FIELD(xtc_threshold, sampling->xtc_threshold >= 0 && sampling->xtc_threshold <= 0.5f, "in 0..0.5"),
+        FIELD(dry_multiplier, sampling->dry_multiplier >= 0 && sampling->dry_multiplier <= 100, "in 0..100 (0: off)"),
+        FIELD(dry_base, sampling->dry_base >= 1 && sampling->dry_base <= 10, "in 1..10"),
+#undef FIELD
+    };
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+        if (fields[i].has && !fields[i].is_good)
+            return refuse(fault, fields[i].path, "%g is not %s", (double)fields[i].value, fields[i].range);
+    return logit_bias_check(sampling, fault) ? PROTO_CHECK_E_VALUE : dry_breaker_check(sampling, fault);
 }
 
 static int model_name_check(const char *op, const char *name, bool needed, size_t max_bytes, FrameFault *fault) {
@@ -72,8 +126,46 @@ static int model_load_check(const Coordgen__V1__ModelLoadRequest *load, FrameFau
     return r;
 }
 
+/* Checks the tool calls of one message, and what a tool's answer says of them. path: its fields begin with it. */
+static int message_calls_check(const char *path, const Coordgen__V1__Message *message, FrameFault *fault) {
+    const bool is_assistant = message->role == COORDGEN__V1__ROLE__ROLE_ASSISTANT,
+               is_tool = message->role == COORDGEN__V1__ROLE__ROLE_TOOL;
+    char field[160];
+
+    snprintf(field, sizeof(field), "%s.tool_calls", path);
+    if (message->n_tool_calls && !is_assistant)
+        return refuse(fault, field, "only messages of the assistant have calls: leave them out");
+    if (message->n_tool_calls > PROTO_CALLS_MAX)
+        return refuse(fault, field, "%zu calls: at most %d", message->n_tool_calls, PROTO_CALLS_MAX);
+    for (size_t i = 0; i < message->n_tool_calls; i++) {
+        const Coordgen__V1__ToolCall *call = message->tool_calls[i];
+
+        snprintf(field, sizeof(field), "%s.tool_calls[%zu].name", path, i);
+        if (!call->name || !*call->name)
+            return refuse(fault, field, "missing: the name of the tool");
+        if (strlen(call->name) > PROTO_TOOL_NAME_BYTES_MAX)
+            return refuse(fault, field, "%zu bytes: at most %d", strlen(call->name), PROTO_TOOL_NAME_BYTES_MAX);
+        snprintf(field, sizeof(field), "%s.tool_calls[%zu].id", path, i);
+        if (call->id && strlen(call->id) > PROTO_CALL_ID_BYTES_MAX)
+            return refuse(fault, field, "%zu bytes: at most %d", strlen(call->id), PROTO_CALL_ID_BYTES_MAX);
+    }
+    snprintf(field, sizeof(field), "%s.reasoning", path);
+    if (message->reasoning && !is_assistant)
+        return refuse(fault, field, "only messages of the assistant have thinking: leave it out");
+    snprintf(field, sizeof(field), "%s.tool_call_id", path);
+    if (message->tool_call_id && !is_tool)
+        return refuse(fault, field, "only messages of a tool answer a call: leave it out");
+    if (message->tool_call_id && strlen(message->tool_call_id) > PROTO_CALL_ID_BYTES_MAX)
+        return refuse(fault, field, "%zu bytes: at most %d", strlen(message->tool_call_id), PROTO_CALL_ID_BYTES_MAX);
+    snprintf(field, sizeof(field), "%s.name", path);
+    if (message->name && strlen(message->name) > PROTO_TOOL_NAME_BYTES_MAX)
+        return refuse(fault, field, "%zu bytes: at most %d", strlen(message->name), PROTO_TOOL_NAME_BYTES_MAX);
+    return 0;
+}
+
 static int messages_check(const char *op, const Coordgen__V1__Messages *messages, FrameFault *fault) {
     char path[96];
+    int r;
 
     path_join(path, sizeof(path), op, "messages");
     if (!messages || !messages->n_message)
@@ -87,10 +179,14 @@ static int messages_check(const char *op, const Coordgen__V1__Messages *messages
             snprintf(path, sizeof(path), "%s.messages.message[%zu].role", op, i);
             return refuse(fault, path, "missing: one of system, user, assistant, tool");
         }
-        if (!message->text) {
+        if (!message->text && !message->n_tool_calls) {
             snprintf(path, sizeof(path), "%s.messages.message[%zu].text", op, i);
             return refuse(fault, path, "missing");
         }
+        snprintf(path, sizeof(path), "%s.messages.message[%zu]", op, i);
+        r = message_calls_check(path, message, fault);
+        if (r)
+            return r;
     }
     return 0;
 }
@@ -111,6 +207,19 @@ static int session_open_check(const Coordgen__V1__SessionOpenRequest *open, Fram
     return model_name_check("session_open", open->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
 }
 
+static int chat_only(const char *field, FrameFault *fault) {
+    return refuse(fault, field, "only a chat template takes it: send messages with it, or leave it out");
+}
+
+static int kwargs_check(const char *op, const char *kwargs, FrameFault *fault) {
+    char path[64];
+
+    if (!kwargs || strlen(kwargs) <= PROTO_KWARGS_BYTES_MAX)
+        return 0;
+    path_join(path, sizeof(path), op, "template_kwargs");
+    return refuse(fault, path, "%zu bytes: at most %d", strlen(kwargs), PROTO_KWARGS_BYTES_MAX);
+}
+
 /* Refuses fields that only a chat template takes, in a request without messages. */
 static int chat_only_check(const char *op, const char *tools, const char *documents, bool has_generation_prompt,
                            FrameFault *fault) {
@@ -119,7 +228,7 @@ static int chat_only_check(const char *op, const char *tools, const char *docume
     if (!tools && !documents && !has_generation_prompt)
         return 0;
     path_join(path, sizeof(path), op, tools ? "tools" : documents ? "documents" : "add_generation_prompt");
-    return refuse(fault, path, "only a chat template takes it: send messages with it, or leave it out");
+    return chat_only(path, fault);
 }
 
 /* Checks the text of a constraint; whether it can be enforced is found out when it is compiled. */
@@ -165,13 +274,21 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
         return r;
     switch (generate->input_case) {
     case COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES:
-        r = messages_check("generate", generate->messages, fault);
+        r = kwargs_check("generate", generate->template_kwargs, fault);
+        if (!r)
+            r = messages_check("generate", generate->messages, fault);
         if (r)
             return r;
         break;
     case COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT:
         if (!*generate->prompt)
             return refuse(fault, "generate.prompt", "the prompt is empty");
+        if (generate->template_kwargs || generate->has_thinking_tokens)
+            return chat_only(generate->template_kwargs ? "generate.template_kwargs" : "generate.thinking_tokens",
+                             fault);
+        if (generate->split && generate->has_session)
+            return refuse(fault, "generate.split",
+                          "a session that goes on with raw prompts keeps answers as they are written: leave it out");
         r = chat_only_check("generate", generate->tools, generate->documents, generate->has_add_generation_prompt,
                             fault);
         if (r)
@@ -204,6 +321,9 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
     if (generate->speculation && strlen(generate->speculation) > PROTO_SPECULATION_BYTES_MAX)
         return refuse(fault, "generate.speculation", "%zu bytes: at most %d", strlen(generate->speculation),
                       PROTO_SPECULATION_BYTES_MAX);
+    if (generate->has_logprobs && generate->logprobs > PROTO_LOGPROBS_MAX)
+        return refuse(fault, "generate.logprobs", "%" PRIu32 " other tokens: at most %d", generate->logprobs,
+                      PROTO_LOGPROBS_MAX);
     return generate->sampling ? proto_check_sampling(generate->sampling, fault) : 0;
 }
 
@@ -215,13 +335,18 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
         return r;
     switch (tokenize->input_case) {
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT:
+        if (tokenize->template_kwargs || tokenize->render_only)
+            return chat_only(tokenize->render_only ? "tokenize.render_only" : "tokenize.template_kwargs", fault);
         return chat_only_check("tokenize", tokenize->tools, tokenize->documents, tokenize->has_add_generation_prompt,
                                fault);
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES:
         if (tokenize->has_add_special || tokenize->has_parse_special)
             return refuse(fault, tokenize->has_add_special ? "tokenize.add_special" : "tokenize.parse_special",
                           "the chat template decides on special tokens: leave it out with messages");
-        return messages_check("tokenize", tokenize->messages, fault);
+        if (tokenize->render_only && tokenize->count_only)
+            return refuse(fault, "tokenize.render_only", "the reply has no tokens to count: leave count_only out");
+        r = kwargs_check("tokenize", tokenize->template_kwargs, fault);
+        return r ? r : messages_check("tokenize", tokenize->messages, fault);
     default:
         return refuse(fault, "tokenize.text", "a text or messages are needed");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights/attention_balance.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,50 +12,13 @@
 /* Greatest magnitude of a channel's weights over their root mean square, roughly. */
 #define WEIGHT_CREST 3.5
 
-/* What the squares of one matrix's outputs are estimated from. */
-typedef struct OutputSquares {
-    PackageLinear linear;
-    float *bias; /* [n] */
-    double norm; /* mean square of the weights of the norm before the matrix */
-} OutputSquares;
+/* Returns the mean square of a channel's outputs, estimated. norm: mean square of the weights of the norm before. */
+static double output_square(const BalanceMatrix *matrix, double norm, size_t channel) {
+    const int bits = matrix->bits ? matrix->bits[channel] : GRID_BITS_MAX;
+    const double bias = (double)matrix->bias[channel],
+                 weight = (double)matrix->scales[channel] * grid_max(matrix->grid, bits) / WEIGHT_CREST;
 
-static void output_squares_deinit(OutputSquares *squares) {
-    free(squares->bias);
-}
-
-/* Reads what the package has of a matrix. bias is NULL if the matrix has none. */
-static int output_squares_init(OutputSquares *squares, const Hparams *hparams, const Package *package, uint32_t layer,
-                               TensorRole role, Dim out, float *const *vectors, ErrText *err) {
-    const ArchTensor bias = { tensor_role_bias(role), out, DIM_NONE, true };
-    char name[GGUF_TENSOR_NAME_MAX];
-    GgufTensor tensor;
-    double sum = 0;
-    int r;
-
-    *squares = (OutputSquares){ .norm = 1 };
-    if (bias.role == ROLE_NONE || !vectors[ROLE_ATTN_NORM] ||
-        !hparams_tensor(hparams, package_file(package), &bias, (int)layer, &tensor))
-        return 0;
-    r = package_linear(package, tensor_name(role, (int)layer, name, sizeof(name)), &squares->linear, err);
-    if (r)
-        return r;
-    squares->bias = malloc(squares->linear.n * sizeof(*squares->bias));
-    if (!squares->bias)
-        return err_no_memory(err);
-    ggml_dequantize(tensor.type, tensor.data, squares->bias, squares->linear.n);
-    for (size_t i = 0; i < hparams->n_embd; i++)
-        sum += (double)vectors[ROLE_ATTN_NORM][i] * (double)vectors[ROLE_ATTN_NORM][i];
-    squares->norm = sum / hparams->n_embd;
-    return 0;
-}
-
-static double output_square(const OutputSquares *squares, size_t channel) {
-    const PackageLinear *linear = &squares->linear;
-    const int bits = linear->packed ? linear->bits[channel] : GRID_BITS_MAX;
-    const double bias = (double)squares->bias[channel],
-                 weight = (double)linear->scales[channel] * grid_max(linear->grid, bits) / WEIGHT_CREST;
-
-    return bias * bias + squares->norm * (double)linear->k * weight * weight;
+    return bias * bias + norm * (double)matrix->k * weight * weight;
 }
 
 /* Returns the power of two 2^n with 2^(4n - 2) <= keys / queries < 2^(4n + 2). */
@@ -105,20 +69,77 @@ static void balance_by_norms(const Hparams *hparams, uint32_t layer, float *cons
         balance_head(hparams, layer, keys, queries, balance + head * hparams->head_size);
 }
 
-static void balance_by_biases(const Hparams *hparams, uint32_t layer, const OutputSquares *k, const OutputSquares *q,
-                              double *keys, double *queries, float *balance) {
+static double mean_square(const float *values, size_t n) {
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)values[i] * (double)values[i];
+    return sum / (double)n;
+}
+
+static void balance_by_biases(const Hparams *hparams, uint32_t layer, double norm, const BalanceMatrix *k,
+                              const BalanceMatrix *q, double *keys, double *queries, float *balance) {
     const size_t hd = hparams->head_size, n_group = hparams->n_heads / hparams->n_kv_heads;
 
     for (size_t head = 0; head < hparams->n_kv_heads; head++) {
         for (size_t d = 0; d < hd; d++) {
-            keys[d] = output_square(k, head * hd + d);
+            keys[d] = output_square(k, norm, head * hd + d);
             queries[d] = 0;
             for (size_t i = 0; i < n_group; i++)
-                queries[d] += output_square(q, (head * n_group + i) * hd + d);
+                queries[d] += output_square(q, norm, (head * n_group + i) * hd + d);
             queries[d] /= (double)n_group;
         }
         balance_head(hparams, layer, keys, queries, balance + head * hd);
     }
+}
+
+static bool has_norms(float *const *vectors) {
+    return vectors[ROLE_ATTN_K_NORM] && vectors[ROLE_ATTN_Q_NORM];
+}
+
+int attention_balance(const Hparams *hparams, uint32_t layer, float *const *vectors, const BalanceMatrix *k,
+                      const BalanceMatrix *q, float *balance) {
+    const size_t hd = hparams->head_size;
+    _cleanup_(freep) double *squares = calloc(2 * hd, sizeof(*squares));
+
+    if (!squares)
+        return -ENOMEM;
+    if (has_norms(vectors))
+        balance_by_norms(hparams, layer, vectors, squares, squares + hd, balance);
+    else if (k->bias && q->bias && vectors[ROLE_ATTN_NORM])
+        balance_by_biases(hparams, layer, mean_square(vectors[ROLE_ATTN_NORM], hparams->n_embd), k, q, squares,
+                          squares + hd, balance);
+    else
+        for (size_t i = 0; i < hparams_dim(hparams, DIM_KV); i++)
+            balance[i] = 1;
+    return 0;
+}
+
+/* --- of a package ------------------------------------------------------------------------------------------------- */
+
+/* Reads what the package has of a matrix. The bias is *biasp, the caller's; NULL if the matrix has none. */
+static int read_matrix(const Hparams *hparams, const Package *package, uint32_t layer, TensorRole role, Dim out,
+                       float **biasp, BalanceMatrix *matrix, ErrText *err) {
+    const ArchTensor bias = { tensor_role_bias(role), out, DIM_NONE, true };
+    char name[GGUF_TENSOR_NAME_MAX];
+    PackageLinear linear;
+    GgufTensor tensor;
+    int r;
+
+    *matrix = (BalanceMatrix){ .bias = NULL };
+    if (bias.role == ROLE_NONE || !hparams_tensor(hparams, package_file(package), &bias, (int)layer, &tensor))
+        return 0;
+    r = package_linear(package, tensor_name(role, (int)layer, name, sizeof(name)), &linear, err);
+    if (r)
+        return r;
+    *biasp = malloc(linear.n * sizeof(**biasp));
+    if (!*biasp)
+        return err_no_memory(err);
+    ggml_dequantize(tensor.type, tensor.data, *biasp, linear.n);
+    *matrix = (BalanceMatrix){
+        .bias = *biasp, .scales = linear.scales, .bits = linear.bits, .grid = linear.grid, .k = linear.k
+    };
+    return 0;
 }
 
 static bool is_all_one(const float *balance, size_t n) {
@@ -128,32 +149,26 @@ static bool is_all_one(const float *balance, size_t n) {
     return true;
 }
 
-int attention_balance(const Hparams *hparams, const Package *package, uint32_t layer, float *const *vectors,
-                      float **balancep, ErrText *err) {
+int attention_balance_of_package(const Hparams *hparams, const Package *package, uint32_t layer, float *const *vectors,
+                                 float **balancep, ErrText *err) {
     const size_t n = hparams_dim(hparams, DIM_KV);
-    _cleanup_(freep) double *squares = calloc(2 * (size_t)hparams->head_size, sizeof(*squares));
-    _cleanup_(freep) float *balance = malloc(n * sizeof(*balance));
-    OutputSquares k = { 0 }, q = { 0 };
+    _cleanup_(freep) float *balance = malloc(n * sizeof(*balance)), *k_bias = NULL, *q_bias = NULL;
+    BalanceMatrix k = { 0 }, q = { 0 };
     int r = 0;
 
     *balancep = NULL;
-    if (!squares || !balance)
+    if (!balance)
         return err_no_memory(err);
-    if (vectors[ROLE_ATTN_K_NORM] && vectors[ROLE_ATTN_Q_NORM]) {
-        balance_by_norms(hparams, layer, vectors, squares, squares + hparams->head_size, balance);
-    } else {
-        r = output_squares_init(&k, hparams, package, layer, ROLE_ATTN_K, DIM_KV, vectors, err);
+    if (!has_norms(vectors)) {
+        r = read_matrix(hparams, package, layer, ROLE_ATTN_K, DIM_KV, &k_bias, &k, err);
         if (!r)
-            r = output_squares_init(&q, hparams, package, layer, ROLE_ATTN_Q, DIM_HEADS, vectors, err);
-        if (!r && k.bias && q.bias)
-            balance_by_biases(hparams, layer, &k, &q, squares, squares + hparams->head_size, balance);
-        else
-            for (size_t i = 0; i < n; i++)
-                balance[i] = 1;
-        output_squares_deinit(&k);
-        output_squares_deinit(&q);
+            r = read_matrix(hparams, package, layer, ROLE_ATTN_Q, DIM_HEADS, &q_bias, &q, err);
+        if (r)
+            return r;
     }
-    if (!r && !is_all_one(balance, n))
+    if (attention_balance(hparams, layer, vectors, &k, &q, balance))
+        return err_no_memory(err);
+    if (!is_all_one(balance, n))
         *balancep = steal(&balance);
-    return r;
+    return 0;
 }

@@ -221,8 +221,8 @@ static int load_balances(WeightsLoader *loader) {
     int r = 0;
 
     for (uint32_t i = 0; !r && loader->source->package && i < weights->hparams->n_layers; i++)
-        r = attention_balance(weights->hparams, loader->source->package, i, weights->layers[i].vectors,
-                              &weights->layers[i].balance, loader->err);
+        r = attention_balance_of_package(weights->hparams, loader->source->package, i, weights->layers[i].vectors,
+                                         &weights->layers[i].balance, loader->err);
     return r > 0 ? BACKEND_E_WEIGHTS : r;
 }
 

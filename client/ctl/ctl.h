@@ -159,6 +159,18 @@ char *ctl_prompt(Ctl *ctl);
  * false, after a message, if the file cannot be read. */
 bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
 
+/* ctl_answer.c */
+/* An answer on its way to standard output. Thinking is dimmed on a terminal, and left out elsewhere. */
+typedef struct CtlAnswer {
+    CoordgenPart part; /* of the last piece; 0: none yet */
+    char last;         /* the last printed byte */
+} CtlAnswer;
+
+int ctl_answer_put(CtlAnswer *answer, const Ctl *ctl, const CoordgenEvent *event); /* 1: the output has failed */
+/* Ends the dimmed text, and with ends_line the line. */
+void ctl_answer_end(CtlAnswer *answer, bool ends_line);
+/* Sets what the options say about thinking and parts; false: after a message. */
+bool ctl_thinking(const Ctl *ctl, CoordgenGenerateOptions *options);
 /* ctl_constraint.c: what the answer may be. textp: out: text of a file, which the caller frees. 0 or an exit status. */
 int ctl_constraint(Ctl *ctl, CoordgenGenerateOptions *options, char **textp);
 
@@ -188,6 +200,10 @@ void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, cons
         { "no-history", 0, NULL, "no drafts from earlier answers, and do not store this one" },                        \
         { "tools", 0, "FILE", "JSON of tools, for chat templates that have them" },                                    \
         { "documents", 0, "FILE", "JSON of documents, likewise" },                                                     \
+        { "template-kwargs", 0, "JSON", "object of further variables for the chat template" },                         \
+        { "think", 0, "N", "think for at most N tokens, then answer" },                                                \
+        { "no-think", 0, NULL, "answer without thinking" },                                                            \
+        { "no-split", 0, NULL, "thinking and calls as the model writes them, in the text" },                           \
         { "json-schema", 0, "FILE|TEXT", "the answer is JSON that fits this schema; {}: any JSON" },                   \
         { "compact", 0, NULL, "with --json-schema: no white space" },                                                  \
         { "grammar", 0, "FILE|TEXT", "the answer fits this grammar (GBNF)" },                                          \

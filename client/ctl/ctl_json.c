@@ -38,6 +38,30 @@ json_t *ctl_json_text(const char *text, size_t len_bytes) {
     return made ? made : json_null();
 }
 
+static json_t *call_of(const CoordgenCallDelta *call) {
+    json_t *object = json_object();
+
+    ctl_json_set(object, "index", json_integer(call->index));
+    if (call->name) {
+        ctl_json_set(object, "id", ctl_json_text(call->id, strlen(call->id)));
+        ctl_json_set(object, "name", ctl_json_text(call->name, strlen(call->name)));
+    }
+    ctl_json_set(object, "arguments", ctl_json_text(call->arguments, call->arguments_bytes));
+    return object;
+}
+
+void ctl_json_set_part(json_t *line, const CoordgenEvent *event) {
+    static const char *const names[] = {
+        [COORDGEN_PART_TEXT] = "text", [COORDGEN_PART_REASONING] = "reasoning", [COORDGEN_PART_CALL] = "call"
+    };
+    const size_t part = (size_t)event->part;
+
+    ctl_json_set(line, "text", ctl_json_text(event->text, event->text_bytes));
+    ctl_json_set(line, "part", json_string(part < ARRAY_LEN(names) && names[part] ? names[part] : "unknown"));
+    if (event->call)
+        ctl_json_set(line, "call", call_of(event->call));
+}
+
 static json_t *text_of(const char *text) {
     return ctl_json_text(text, strlen(text));
 }
@@ -114,6 +138,20 @@ static json_t *sampling_origins(const CoordgenSamplingOrigins *origins) {
     return object;
 }
 
+static json_t *calls_of(const CoordgenToolCall *calls, size_t n) {
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        json_t *object = json_object();
+
+        ctl_json_set(object, "id", text_of(calls[i].id));
+        ctl_json_set(object, "name", text_of(calls[i].name));
+        ctl_json_set(object, "arguments", text_of(calls[i].arguments));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
 json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     json_t *object = json_object(), *usage = json_object(), *timings = json_object(), *sampling = json_object();
     char seed[24];
@@ -121,6 +159,7 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(usage, "prompt_tokens", json_integer(result->prompt_tokens));
     ctl_json_set(usage, "cached_tokens", json_integer(result->cached_tokens));
     ctl_json_set(usage, "output_tokens", json_integer(result->output_tokens));
+    ctl_json_set(usage, "reasoning_tokens", json_integer(result->reasoning_tokens));
     ctl_json_set(usage, "decode_steps", json_integer(result->decode_steps));
     ctl_json_set(usage, "drafted_tokens", json_integer(result->drafted_tokens));
     ctl_json_set(usage, "accepted_tokens", json_integer(result->accepted_tokens));
@@ -147,6 +186,8 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(object, "ends_repetition", json_boolean(result->ends_repetition));
     ctl_json_set(object, "model", text_of(result->model));
     ctl_json_set(object, "text", ctl_json_text(result->text, result->text_bytes));
+    ctl_json_set(object, "reasoning", text_of(result->reasoning));
+    ctl_json_set(object, "tool_calls", calls_of(result->tool_calls, result->n_tool_calls));
     ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name(result->end_reason)));
     ctl_json_set(object, "priority", json_string(coordgen_priority_name(result->priority)));
     ctl_json_set(object, "max_tokens", json_integer(result->max_tokens));

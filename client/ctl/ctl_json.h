@@ -14,6 +14,8 @@ int ctl_json_print(const Ctl *ctl, json_t *object);
 /* Prints one compact line at once, in every layout, for streams. */
 int ctl_json_print_line(const Ctl *ctl, json_t *object);
 /* Makes a JSON string, never NULL; bytes that are not UTF-8 become U+FFFD. */
+/* Sets "text", "part" and "call" of a delta. */
+void ctl_json_set_part(json_t *line, const CoordgenEvent *event);
 json_t *ctl_json_text(const char *text, size_t len_bytes);
 json_t *ctl_json_model(const CoordgenModel *model);
 json_t *ctl_json_pair(const CoordgenModelPair *pair);

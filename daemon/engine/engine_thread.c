@@ -57,14 +57,16 @@ static int check_answer(const JobNews *news, ErrText *err) {
 
 static int tokenize(Job *job, JobNews *news, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
-    int r = job_encode(job, &news->tokens, err);
+    int r = job->input.render_only ? job_render(job, &news->text, err) : job_encode(job, &news->tokens, err);
 
+    if (!r && job->input.render_only)
+        return check_answer(news, err);
     if (r || job->input.count_only)
         return r;
     for (size_t i = 0; i < news->tokens.n; i++) {
         r = tokenizer_piece(tokenizer, news->tokens.ids[i], true, &news->text);
         if (!r)
-            r = job_news_mark(news);
+            r = job_news_mark(news, ANSWER_TEXT, NULL);
         if (r)
             return err_fold(r);
         r = check_answer(news, err);

@@ -7,7 +7,35 @@
 #include "base/log.h"
 #include "engine/draft/self_draft.h"
 
-int job_news_mark(JobNews *news) {
+static char *put_text(char **atp, const char *text, size_t len_bytes) {
+    char *put = *atp;
+
+    if (!text)
+        return NULL;
+    memcpy(put, text, len_bytes);
+    put[len_bytes] = 0;
+    *atp += len_bytes + 1;
+    return put;
+}
+
+static JobCall *call_copy(const CallPiece *piece) {
+    JobCall *call = malloc(sizeof(*call) + piece->arguments_bytes + piece->name_bytes + piece->id_bytes + 3);
+    char *at;
+
+    if (!call)
+        return NULL;
+    at = call->texts;
+    (void)put_text(&at, piece->arguments_bytes ? piece->arguments : "", piece->arguments_bytes);
+    call->index = piece->index;
+    call->arguments_bytes = piece->arguments_bytes;
+    call->name = put_text(&at, piece->name, piece->name_bytes);
+    call->id = put_text(&at, piece->id, piece->id_bytes);
+    return call;
+}
+
+int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call) {
+    JobCall *copy = NULL;
+
     if (news->n_marks == news->marks_room) {
         size_t room = news->marks_room ? 2 * news->marks_room : 8;
         JobMark *marks = reallocarray(news->marks, room, sizeof(*marks));
@@ -17,23 +45,31 @@ int job_news_mark(JobNews *news) {
         news->marks = marks;
         news->marks_room = room;
     }
-    news->marks[news->n_marks++] = (JobMark){ news->text.len_bytes, news->tokens.n };
+    if (call && !(copy = call_copy(call)))
+        return err_raise(-ENOMEM);
+    news->marks[news->n_marks++] = (JobMark){ .text_end = news->text.len_bytes,
+                                              .tokens_end = news->tokens.n,
+                                              .logprobs_end = news->logprobs.n,
+                                              .part = part,
+                                              .call = copy };
     return 0;
 }
 
 void job_news_deinit(JobNews *news) {
     str_buf_deinit(&news->text);
     token_list_deinit(&news->tokens);
+    for (size_t i = 0; i < news->n_marks; i++)
+        free(news->marks[i].call);
+    job_logprobs_deinit(&news->logprobs);
     free(news->marks);
     *news = (JobNews){ 0 };
 }
 
-static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
-    int r = engine_encode_chat(job->engine, &job->input.chat, list, err);
-
+static int chat_code(int r) {
     switch (r) {
     case CHAT_E_ROLE:
     case CHAT_E_REFUSED:
+    case CHAT_E_CALLS:
         return JOB_E_ROLE;
     case CHAT_E_NO_TEMPLATE:
         return JOB_E_NO_TEMPLATE;
@@ -42,6 +78,10 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
         return JOB_E_TOOLS;
     case CHAT_E_DOCUMENTS:
         return JOB_E_DOCUMENTS;
+    case CHAT_E_KWARGS:
+        return JOB_E_KWARGS;
+    case CHAT_E_THINKING:
+        return JOB_E_THINKING;
     case CHAT_E_MEMORY:
         return JOB_E_MEMORY;
     case CHAT_E_TOO_LONG:
@@ -58,12 +98,16 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     int r;
 
     if (job->input.chat.n_messages)
-        return encode_chat(job, list, err);
+        return chat_code(engine_encode_chat(job->engine, &job->input.chat, list, err));
     r = engine_charge_text(job->engine, &bill, job->input.text_bytes, err);
     if (r)
         return JOB_E_MEMORY;
     r = tokenizer_encode(tokenizer, job->input.text, job->input.text_bytes, job->input.tokenize_flags, list, err);
     return r > 0 ? JOB_E_TOO_LONG : r;
+}
+
+int job_render(const Job *job, StrBuf *text, ErrText *err) {
+    return chat_code(engine_render_chat(job->engine, &job->input.chat, text, err));
 }
 
 /* Tells whether the user's share has room for keys and values and trees of both the target and its draft model. */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/queue.h"
+#include "daemon/engine/job_logprobs.h"
 #include "daemon/history/draft_errand.h"
 #include "engine/draft/draft_timeline.h"
 #include "engine/engine.h"
@@ -31,6 +32,8 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_ROLE,        /* messages that the chat template refuses */
     JOB_E_TOOLS,       /* tools that are no JSON, or that the chat template ignores */
     JOB_E_DOCUMENTS,   /* documents that are no JSON, or that the chat template ignores */
+    JOB_E_KWARGS,      /* variables that the chat template never reads */
+    JOB_E_THINKING,    /* a limit on the thinking of a model that has none */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,
@@ -40,10 +43,25 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_SHORT,   /* max_tokens leaves no room for a whole text of the constraint */
 };
 
+#define JOB_CALL_ID_BYTES 9 /* of ids that the service makes: the length that Mistral's templates demand */
+
+/* A piece of a call, with copies of its texts, which are NUL-terminated. */
+typedef struct JobCall {
+    uint32_t index;
+    char *name; /* first piece of a call; else NULL */
+    char *id;   /* with the name; NULL until the loop has made one, if the model wrote none */
+    char own_id[JOB_CALL_ID_BYTES + 1];
+    size_t arguments_bytes;
+    char texts[]; /* the arguments, then name and id */
+} JobCall;
+
 /* End of one step's part in JobNews.text and .tokens; in a tokenizer's answer: end of one token's bytes. */
 typedef struct JobMark {
     size_t text_end;
     size_t tokens_end;
+    size_t logprobs_end; /* of entries */
+    AnswerPart part;
+    JobCall *call; /* ANSWER_CALL, unless the part has tokens alone; owned */
 } JobMark;
 
 /* News of a job that the loop has not seen yet. Built under the outbox's lock; the loop takes and frees them whole. */
@@ -54,6 +72,7 @@ typedef struct JobNews {
     GenerationUsage usage;
     StrBuf text;
     TokenList tokens;
+    JobLogprobs logprobs;
     JobMark *marks;
     size_t n_marks;
     size_t marks_room;
@@ -74,6 +93,8 @@ typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
     size_t text_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
     bool count_only;             /* JOB_TOKENIZE: only the number of tokens */
+    bool render_only;            /* JOB_TOKENIZE of messages: the rendered text instead of tokens */
+    bool splits;                 /* JOB_GENERATE: thinking and calls are parts of their own */
 } JobInput;
 
 typedef struct JobGenerate {    /* JOB_GENERATE: what the request asks for */
@@ -95,6 +116,7 @@ typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
     DraftErrand *errand;     /* has the answer so far, to be stored at a good end; NULL: not stored */
     DraftModel draft_model;  /* drafts of draft_engine for this generation */
     DraftReport report;      /* others read it after the news about the prompt */
+    bool is_thinking;        /* the prompt ends inside the thinking */
     Generation *generation;  /* also the loop's under the outbox's lock, to cancel it */
 } JobRun;
 
@@ -142,12 +164,14 @@ typedef struct JobList JobList;
 
 /* Engine thread: tokenizes the prompt or the text. 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err);
+/* Engine thread: renders the messages of a JOB_TOKENIZE. 0, JOB_E_*, -errno. */
+int job_render(const Job *job, StrBuf *text, ErrText *err);
 /* Engine thread: fills in the source of model drafts for a generation that begins: a draft model, or the model's own
  * layers in memory. Without memory the generation gets none. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);
 void job_end_draft(Job *job); /* after the generation is freed; there may have been no draft */
-/* Adds a mark at the present end of text and tokens. 0 or -ENOMEM. */
-int job_news_mark(JobNews *news);
+/* Adds a mark at the present end of text and tokens. call: copied; may be NULL. 0 or -ENOMEM. */
+int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call);
 void job_news_deinit(JobNews *news); /* does not free the engine */
 
 #endif

@@ -139,6 +139,9 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
     options.report = &job->run.report;
+    if (job->input.splits)
+        options.answer =
+            (AnswerFormat){ .thinking = engine_thinking_marks(job->engine), .is_thinking = job->run.is_thinking };
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
@@ -185,15 +188,18 @@ void turns_on_delta(void *arg, const GenerationDelta *delta) {
 
     for (size_t i = 0; target->job->run.errand && i < delta->n_tokens; i++)
         draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), delta->tokens[i]);
-    if (!delta->len_bytes && !(delta->n_tokens && target->job->generate.want_tokens))
+    if (!delta->len_bytes && !delta->call && !(delta->n_tokens && target->job->generate.want_tokens) &&
+        !delta->logprobs)
         return;
     outbox_lock(target->turns->outbox);
     str_buf_append(&news->text, delta->text, delta->len_bytes);
     if (target->job->generate.want_tokens)
         for (size_t i = 0; i < delta->n_tokens && !r; i++)
             r = token_list_add(&news->tokens, delta->tokens[i]);
+    for (size_t i = 0; delta->logprobs && i < delta->n_tokens && !r; i++)
+        r = job_logprobs_add(&news->logprobs, engine_tokenizer(target->job->engine), &delta->logprobs[i]);
     if (!r)
-        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news);
+        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news, delta->part, delta->call);
     outbox_unlock(target->turns->outbox);
     if (r)
         target->r = r;

@@ -12,6 +12,7 @@
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_queue.h"
+#include "daemon/requests/sampling_message.h"
 #include "daemon/requests/session.h"
 #include "proto/proto_check.h"
 #include "spec/speculator.h"
@@ -74,6 +75,11 @@ static void take_tools(ChatInput *chat, const char *tools, const char *documents
     chat->documents_bytes = documents ? strlen(documents) : 0;
 }
 
+static void take_kwargs(ChatInput *chat, const char *kwargs) {
+    chat->kwargs = kwargs;
+    chat->kwargs_bytes = kwargs ? strlen(kwargs) : 0;
+}
+
 static size_t tools_bytes(const char *tools, const char *documents) {
     return (tools ? strlen(tools) : 0) + (documents ? strlen(documents) : 0);
 }
@@ -116,28 +122,27 @@ static uint64_t random_seed(void) {
 }
 
 /* Takes the sampling options that the message sets; the others are the service's until the engine thread knows the
- * model. */
-static void take_sampling(Job *job, const Coordgen__V1__SamplingOptions *sampling, const Config *config) {
+ * model. Return: 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int take_sampling(Request *request, const Coordgen__V1__SamplingOptions *sampling, const Config *config) {
     static const Coordgen__V1__SamplingOptions nothing = COORDGEN__V1__SAMPLING_OPTIONS__INIT;
     const Coordgen__V1__SamplingOptions *from = sampling ? sampling : &nothing;
-    const SamplerOptions asked = {
-        .temperature = from->temperature,
-        .top_k = from->top_k,
-        .top_p = from->top_p,
-        .min_p = from->min_p,
-        .repetition_penalty = from->repetition_penalty,
-        .repetition_window = from->repetition_window,
-        .seed = from->has_seed ? from->seed : random_seed(),
-    };
+    const size_t biases_bytes = from->n_logit_bias * sizeof(SamplerBias);
+    JobGenerate *generate = &request->job.generate;
+    SamplerOptions asked;
+    int r = 0;
 
-    job->generate.sampling_fields =
-        (uint32_t)(!!from->has_temperature << SAMPLING_TEMPERATURE | !!from->has_top_k << SAMPLING_TOP_K |
-                   !!from->has_top_p << SAMPLING_TOP_P | !!from->has_min_p << SAMPLING_MIN_P |
-                   !!from->has_repetition_penalty << SAMPLING_REPETITION_PENALTY |
-                   !!from->has_repetition_window << SAMPLING_REPETITION_WINDOW);
-    job->generate.samples_as_model = config->generations.sampling_defaults == CONFIG_SAMPLING_MODEL;
-    sampling_choose(&job->generate.sampling, NULL, &asked, job->generate.sampling_fields);
-    job->generate.options.sampler = job->generate.sampling.options;
+    if (biases_bytes) {
+        r = user_charge(request->user, request->is_admin, &request->bill, biases_bytes);
+        request->input.biases = r ? NULL : malloc(biases_bytes);
+        if (!request->input.biases)
+            return r ? r : err_raise(-ENOMEM);
+    }
+    generate->sampling_fields = sampling_message_take(from, request->input.biases, &asked);
+    asked.seed = from->has_seed ? from->seed : random_seed();
+    generate->samples_as_model = config->generations.sampling_defaults == CONFIG_SAMPLING_MODEL;
+    sampling_choose(&generate->sampling, NULL, &asked, generate->sampling_fields);
+    generate->options.sampler = generate->sampling.options;
+    return 0;
 }
 
 /* Returns the limit of one user's apps on memory for keys and values, which leaves others a part. 0: no limit. */
@@ -283,14 +288,22 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         .no_reuse = generate->no_reuse,
         .kv_max_bytes = kv_share_bytes(peer),
         .n_stops = generate->n_stop,
+        .logprobs = { generate->has_logprobs, generate->logprobs },
     };
-    take_sampling(job, generate->sampling, config);
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generate.options.stops[i] = generate->stop[i];
     take_constraint(request, generate->constraint);
     take_tools(&job->input.chat, generate->tools, generate->documents);
     job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
-    r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
+    take_kwargs(&job->input.chat, generate->template_kwargs);
+    if (generate->has_thinking_tokens)
+        job->input.chat.thinking = generate->thinking_tokens ? CHAT_THINKING_ON : CHAT_THINKING_OFF;
+    job->input.chat.is_thinkingp = &job->run.is_thinking;
+    job->input.splits = generate->has_split ? generate->split : is_chat;
+    r = take_sampling(request, generate->sampling, config);
+    if (!r)
+        r = is_chat ? take_messages(request, session, generate->messages)
+                    : take_prompt(request, session, generate->prompt);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                      admission_retry_ms(&peer->service->requests.admission), "", "no memory for the prompt");
@@ -324,7 +337,9 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job = &request->job;
     job->kind = JOB_TOKENIZE;
     job->input.count_only = tokenize->count_only;
+    job->input.render_only = tokenize->render_only;
     take_tools(&job->input.chat, tokenize->tools, tokenize->documents);
+    take_kwargs(&job->input.chat, tokenize->template_kwargs);
     job->input.chat.no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {
         job->input.text = tokenize->text;

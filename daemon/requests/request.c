@@ -24,8 +24,12 @@ static bool finish_tokenize(Request *request, const JobNews *news) {
         from = news->marks[i].text_end;
     }
     reply_init(&response, request->id);
-    reply.has_count = true;
-    reply.count = (uint32_t)news->tokens.n;
+    if (request->job.input.render_only) {
+        reply.text = news->text.data ? news->text.data : (char *)"";
+    } else {
+        reply.has_count = true;
+        reply.count = (uint32_t)news->tokens.n;
+    }
     if (!request->job.input.count_only) {
         reply.tokens = news->tokens.ids;
         reply.n_tokens = news->tokens.n;

@@ -51,6 +51,14 @@ void request_fail_by_model(Request *request) {
     }
 }
 
+/* Returns the field that a chat template does not take. */
+static const char *template_field(int result) {
+    return result == JOB_E_TOOLS       ? "tools"
+           : result == JOB_E_DOCUMENTS ? "documents"
+           : result == JOB_E_KWARGS    ? "template_kwargs"
+                                       : "thinking_tokens";
+}
+
 void request_fail_by_result(Request *request, const JobNews *news) {
     const char *field = "", *text = *news->err.text ? news->err.text : "no reason was given";
     const char *op = request_operation_name(request), *remedy = "";
@@ -72,8 +80,10 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     case JOB_E_TOOLS:
     case JOB_E_DOCUMENTS:
+    case JOB_E_KWARGS:
+    case JOB_E_THINKING:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
-        snprintf(path, sizeof(path), "%s.%s", op, news->result == JOB_E_TOOLS ? "tools" : "documents");
+        snprintf(path, sizeof(path), "%s.%s", op, template_field(news->result));
         field = path;
         snprintf(model, sizeof(model), " (model %.*s)", UTF8_PREFIX(request->model->name, 64));
         remedy = model;

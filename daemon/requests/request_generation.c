@@ -7,7 +7,9 @@
 #include "base/min_max.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/delta_logprobs.h"
 #include "daemon/requests/request_failure.h"
+#include "daemon/requests/sampling_message.h"
 #include "daemon/requests/session.h"
 
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
@@ -50,16 +52,38 @@ void request_generation_tick(Request *request, uint64_t now_ns) {
         send_progress(request, now_ns, request->progress.queue_position);
 }
 
-/* Sends one delta for each step of the engine. */
+static Coordgen__V1__AnswerPart part_of(AnswerPart part) {
+    static const Coordgen__V1__AnswerPart parts[] = {
+        [ANSWER_TEXT] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_TEXT,
+        [ANSWER_REASONING] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_REASONING,
+        [ANSWER_CALL] = COORDGEN__V1__ANSWER_PART__ANSWER_PART_CALL,
+    };
+
+    return parts[part];
+}
+
+static void call_fill(Coordgen__V1__ToolCallDelta *call, JobCall *from) {
+    coordgen__v1__tool_call_delta__init(call);
+    call->has_index = call->has_arguments = true;
+    call->index = from->index;
+    call->name = from->name;
+    call->id = from->id;
+    call->arguments.len = from->arguments_bytes;
+    call->arguments.data = (uint8_t *)from->texts;
+}
+
+/* Sends one delta for each part of each step of the engine. */
 static void send_deltas(Request *request, const JobNews *news) {
-    JobMark from = { 0, 0 };
+    JobMark from = { 0 };
 
     if (news->n_marks && !request->times.first_delta_ns)
         request->times.first_delta_ns = clock_now_ns();
     for (size_t i = 0; i < news->n_marks; i++) {
         Coordgen__V1__Response response;
         Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
+        Coordgen__V1__ToolCallDelta call;
         JobMark to = news->marks[i];
+        DeltaLogprobs logprobs;
 
         reply_init(&response, request->id);
         delta.has_sequence = true;
@@ -69,6 +93,13 @@ static void send_deltas(Request *request, const JobNews *news) {
         delta.text.data = delta.text.len ? (uint8_t *)news->text.data + from.text_end : NULL;
         delta.n_tokens = to.tokens_end - from.tokens_end;
         delta.tokens = delta.n_tokens ? news->tokens.ids + from.tokens_end : NULL;
+        delta.has_part = to.part != ANSWER_TEXT;
+        delta.part = part_of(to.part);
+        if (to.call) {
+            call_fill(&call, to.call);
+            delta.call = &call;
+        }
+        delta_logprobs_fill(&logprobs, &news->logprobs, from.logprobs_end, to.logprobs_end, &delta);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
         response.generate_delta = &delta;
         connection_send(request->peer->connection, &response);
@@ -90,6 +121,8 @@ static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
         return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
     case GENERATION_END_REPETITION:
         return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
+    case GENERATION_END_CALLS:
+        return COORDGEN__V1__END_REASON__END_REASON_TOOL_CALLS;
     case GENERATION_RUNNING:
         break;
     }
@@ -127,42 +160,6 @@ static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__
     timings->total_us = request_since_us(request->times.received_ns, now_ns);
 }
 
-static void fill_sampling(const SamplerOptions *from, Coordgen__V1__SamplingOptions *sampling) {
-    coordgen__v1__sampling_options__init(sampling);
-    sampling->has_temperature = sampling->has_top_k = sampling->has_top_p = sampling->has_min_p = true;
-    sampling->has_repetition_penalty = sampling->has_repetition_window = sampling->has_seed = true;
-    sampling->temperature = from->temperature;
-    sampling->top_k = from->top_k;
-    sampling->top_p = from->top_p;
-    sampling->min_p = from->min_p;
-    sampling->repetition_penalty = from->repetition_penalty;
-    sampling->repetition_window = from->repetition_window;
-    sampling->seed = from->seed;
-}
-
-static Coordgen__V1__SamplingOrigin origin_of(const SamplingChoice *choice, SamplingField field) {
-    static const Coordgen__V1__SamplingOrigin origins[] = {
-        [SAMPLING_FROM_SERVICE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_SERVICE,
-        [SAMPLING_FROM_REQUEST] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_REQUEST,
-        [SAMPLING_FROM_FILE] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FILE,
-        [SAMPLING_FROM_FAMILY] = COORDGEN__V1__SAMPLING_ORIGIN__SAMPLING_ORIGIN_FAMILY,
-    };
-
-    return origins[choice->origins[field]];
-}
-
-static void fill_origins(const SamplingChoice *from, Coordgen__V1__SamplingOrigins *origins) {
-    coordgen__v1__sampling_origins__init(origins);
-    origins->has_temperature = origins->has_top_k = origins->has_top_p = origins->has_min_p = true;
-    origins->has_repetition_penalty = origins->has_repetition_window = true;
-    origins->temperature = origin_of(from, SAMPLING_TEMPERATURE);
-    origins->top_k = origin_of(from, SAMPLING_TOP_K);
-    origins->top_p = origin_of(from, SAMPLING_TOP_P);
-    origins->min_p = origin_of(from, SAMPLING_MIN_P);
-    origins->repetition_penalty = origin_of(from, SAMPLING_REPETITION_PENALTY);
-    origins->repetition_window = origin_of(from, SAMPLING_REPETITION_WINDOW);
-}
-
 /* Returns the effective limit on output tokens: the smaller one of the request's limit and the rest of the context. */
 static uint32_t effective_max_tokens(const Request *request) {
     uint32_t asked = request->job.generate.options.max_tokens, left;
@@ -175,39 +172,71 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
-/* Appends the new text to the answer that the session will keep. */
+/* Gives the calls that have begun their ids, where the model wrote none: letters and digits, different for each call
+ * since the service's start, and hardly ever those of a service before. */
+static void name_calls(const Request *request, JobNews *news) {
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    for (size_t i = 0; i < news->n_marks; i++) {
+        JobCall *call = news->marks[i].call;
+        uint64_t number;
+
+        if (!call || !call->name || call->id)
+            continue;
+        /* An odd factor keeps different numbers different; 62^9 is above 2^53. */
+        number = ((request->serial << 12 | (call->index & 4095)) + request->times.received_ns / 1000000000 * 1000003) *
+                     UINT64_C(0x9e3779b97f4a7c15) &
+                 ((UINT64_C(1) << 53) - 1);
+        for (size_t k = 0; k < JOB_CALL_ID_BYTES; k++, number /= 62)
+            call->own_id[k] = digits[number % 62];
+        call->own_id[JOB_CALL_ID_BYTES] = 0;
+        call->id = call->own_id;
+    }
+}
+
+/* Appends the news to the answer that the session will keep. */
 static void keep_answer(Request *request, const JobNews *news) {
     /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
-    if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
-        request->answer.text.failed = true;
-    str_buf_append(&request->answer.text, news->text.data ? news->text.data : "", news->text.len_bytes);
+    if (user_charge(request->user, request->is_admin, &request->bill, kept_answer_bytes(news)))
+        request->answer.kept.failed = true;
+    kept_answer_add(&request->answer.kept, news);
+}
+
+/* Adds prompt and answer to a session of raw prompts. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int remember_text(const Request *request) {
+    Session *session = request->session;
+    const StrBuf *answer = &request->answer.kept.text;
+    const size_t before = session->text.len_bytes;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+
+    str_buf_append(&text, request->input.raw.data + before, request->input.raw.len_bytes - before);
+    str_buf_append(&text, answer->data, answer->len_bytes);
+    return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
 }
 
 /* Adds question and answer to the session, if there is an answer. Return: 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 static int remember_turn(const Request *request) {
     Session *session = request->session;
-    const StrBuf *answer = &request->answer.text;
+    const KeptAnswer *answer = &request->answer.kept;
     _cleanup_(freep) ChatMessage *turn = NULL;
     const size_t n = request->input.n_own_messages;
+    int r;
 
-    if (str_buf_failed(answer))
+    if (answer->failed)
         return -ENOMEM;
-    if (!answer->len_bytes)
+    if (kept_answer_is_empty(answer))
         return 0;
-    if (!request->job.input.chat.n_messages) {
-        const size_t before = session->text.len_bytes;
-        _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-
-        str_buf_append(&text, request->input.raw.data + before, request->input.raw.len_bytes - before);
-        str_buf_append(&text, answer->data, answer->len_bytes);
-        return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
-    }
+    if (!request->job.input.chat.n_messages)
+        return remember_text(request);
     turn = calloc(n + 1, sizeof(*turn));
     if (!turn)
         return err_raise(-ENOMEM);
     memcpy(turn, request->input.messages + request->job.input.chat.n_messages - n, n * sizeof(*turn));
-    turn[n] = (ChatMessage){ .role = CHAT_ROLE_ASSISTANT, .text = answer->data, .len_bytes = answer->len_bytes };
-    return session_add_messages(session, turn, n + 1);
+    r = kept_answer_message(answer, &turn[n]);
+    if (!r)
+        r = session_add_messages(session, turn, n + 1);
+    free((ChatToolCall *)(uintptr_t)turn[n].tool_calls);
+    return r;
 }
 
 void request_generation_finish(Request *request, GenerationEnd end) {
@@ -232,8 +261,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
-        fill_sampling(&request->job.generate.sampling.options, &sampling);
-        fill_origins(&request->job.generate.sampling, &origins);
+        sampling_message_fill(&request->job.generate.sampling.options, request->message->generate->sampling, &sampling);
+        sampling_message_fill_origins(&request->job.generate.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
         usage.prompt_tokens = request->answer.usage.n_prompt_tokens;
         usage.cached_tokens = request->answer.usage.n_cached_tokens;
@@ -267,6 +296,10 @@ void request_generation_finish(Request *request, GenerationEnd end) {
             explanation_message(&message, &explanation, true);
             done.explanation = &message.explanation;
         }
+        done.has_reasoning_tokens = request->answer.usage.n_reasoning_tokens > 0;
+        done.reasoning_tokens = request->answer.usage.n_reasoning_tokens;
+        done.has_tool_calls = request->answer.usage.n_calls > 0;
+        done.tool_calls = request->answer.usage.n_calls;
         done.has_ended_in_time = request->answer.usage.ended_in_time;
         done.ended_in_time = request->answer.usage.ended_in_time;
         done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
@@ -280,13 +313,14 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     request_end(request);
 }
 
-void request_generation_tell(Request *request, const JobNews *news) {
+void request_generation_tell(Request *request, JobNews *news) {
     if (news->started) {
         request->times.started_ns = news->started_ns;
         request->answer.context_tokens = news->context_tokens;
     }
     request->answer.usage = news->usage;
     if (request->peer) {
+        name_calls(request, news);
         if (request->session)
             keep_answer(request, news);
         send_deltas(request, news);

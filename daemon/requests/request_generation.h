@@ -8,7 +8,7 @@
 
 void request_generation_tick(Request *request, uint64_t now_ns); /* sends progress of a waiting generation, if due */
 /* Sends the deltas or the progress in the news. The request does not end here, even if the news are its last. */
-void request_generation_tell(Request *request, const JobNews *news);
+void request_generation_tell(Request *request, JobNews *news);
 /* Sends the last message of a generation and ends the request. */
 void request_generation_finish(Request *request, GenerationEnd end);
 

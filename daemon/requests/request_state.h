@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
+#include "daemon/requests/request_answer.h"
 #include "daemon/constraint/constraint_store.h"
 #include "daemon/engine/job.h"
 #include "daemon/models/model.h"
@@ -40,12 +41,13 @@ typedef struct RequestInput {
     ChatMessage *messages;  /* messages of the session, then those of this request */
     size_t n_own_messages;  /* how many of messages are from this request */
     StrBuf raw;             /* in a session with a raw text: that text, then the prompt */
+    SamplerBias *biases;    /* of the sampling options */
     bool chose_speculation; /* sources of drafts come from the request, not from the setting */
     RequestConstraint constraint;
 } RequestInput;
 
 typedef struct RequestAnswer { /* of a generation */
-    StrBuf text;               /* in a session: the answer so far */
+    KeptAnswer kept;           /* in a session: the answer so far */
     uint64_t n_deltas;
     GenerationUsage usage;
     uint32_t context_tokens; /* effective limit on prompt and output; 0: not known yet */

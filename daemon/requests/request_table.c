@@ -39,8 +39,9 @@ static Request *request_free(Request *request) {
     frame_request_free(request->message);
     job_news_deinit(&request->job.news);
     free(request->input.messages);
+    free(request->input.biases);
     str_buf_deinit(&request->input.raw);
-    str_buf_deinit(&request->answer.text);
+    kept_answer_deinit(&request->answer.kept);
     bill_settle(&request->bill);
     user_unref(request->user);
     free(request);

@@ -11,7 +11,7 @@ enum { /* units of connection_spend() */
 
 static void free_texts(ChatMessage *messages, size_t n) {
     for (size_t i = 0; i < n; i++)
-        free((char *)(uintptr_t)messages[i].text);
+        chat_message_deinit(&messages[i]);
     free(messages);
 }
 
@@ -99,16 +99,13 @@ Session *session_find(Peer *peer, uint64_t id) {
 
 static int copy_messages(ChatMessage *to, const ChatMessage *from, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        char *text = malloc(from[i].len_bytes + 1);
+        int r = chat_message_copy(&to[i], &from[i]);
 
-        if (!text) {
-            for (size_t j = 0; j < i; j++)
-                free((char *)(uintptr_t)to[j].text);
-            return err_raise(-ENOMEM);
+        if (r) {
+            while (i)
+                chat_message_deinit(&to[--i]);
+            return r;
         }
-        memcpy(text, from[i].text, from[i].len_bytes);
-        text[from[i].len_bytes] = 0;
-        to[i] = (ChatMessage){ .role = from[i].role, .text = text, .len_bytes = from[i].len_bytes };
     }
     return 0;
 }
@@ -121,7 +118,7 @@ int session_add_messages(Session *session, const ChatMessage *messages, size_t n
 
     assert(session->input != SESSION_RAW);
     for (size_t i = 0; i < n; i++)
-        bytes += messages[i].len_bytes + 1;
+        bytes += chat_message_bytes(&messages[i]) + 1;
     r = user_charge(session->user, session->peer->is_admin, &session->bill, bytes);
     if (r)
         return r;
@@ -156,7 +153,7 @@ size_t session_text_bytes(const Session *session) {
     size_t sum_bytes = session->text.len_bytes;
 
     for (size_t i = 0; i < session->n_messages; i++)
-        sum_bytes += session->messages[i].len_bytes;
+        sum_bytes += chat_message_bytes(&session->messages[i]);
     return sum_bytes;
 }
 

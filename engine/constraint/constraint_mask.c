@@ -17,6 +17,10 @@ static void set_bit(uint64_t *mask, uint32_t token) {
     mask[token / 64] |= UINT64_C(1) << (token % 64);
 }
 
+static bool has_bit(const uint64_t *mask, uint32_t token) {
+    return mask[token / 64] >> (token % 64) & 1;
+}
+
 static void clear_bit(uint64_t *mask, uint32_t token) {
     mask[token / 64] &= ~(UINT64_C(1) << (token % 64));
 }
@@ -57,7 +61,20 @@ static int add_grammar(const MaskWork *work, ConstraintState state) {
         return 0;
     r = constraint_run_end_call(run, segment, r);
     for (size_t w = 0; w < n_text_words && !r; w++)
-        work->mask[w] |= run->scratch[w];
+        work->mask[w] |= run->scratch[w] & ~run->taken[w];
+    return r;
+}
+
+/* Notes the tokens with which a grammar goes on, in time or not: what comes behind it does not get them. */
+static int take_grammar(const MaskWork *work, ConstraintState state) {
+    ConstraintRun *run = work->run;
+    const ConstraintSegment *segment = constraint_run_segment(run, state);
+    const TokenTrie *trie = constraint_vocabulary_trie(run->constraint->vocabulary);
+    int r = constraint_run_end_call(
+        run, segment, grammar_matcher_mask(constraint_run_begin_call(run, segment), state.grammar, run->scratch));
+
+    for (size_t w = 0; w < TOKEN_MASK_WORDS(token_trie_n_tokens(trie)) && !r; w++)
+        run->taken[w] |= run->scratch[w];
     return r;
 }
 
@@ -95,7 +112,7 @@ static void add_free(const MaskWork *work, ConstraintState state) {
             clear_bit(own, trigger->token);
     }
     for (size_t w = 0; w < n_words(work); w++)
-        work->mask[w] |= own[w];
+        work->mask[w] |= own[w] & ~work->run->taken[w];
     if (segment->free->is_end_allowed)
         set_ends(work);
 }
@@ -105,7 +122,8 @@ static void add_tokens(const MaskWork *work, ConstraintState state) {
     const ConstraintSegment *segment = constraint_run_segment(work->run, state);
     const uint32_t behind = constraint_least_of(constraint, segment->next);
 
-    if (is_in_time(work, constraint_add_tokens(segment->n_tokens - state.count, behind)))
+    if (is_in_time(work, constraint_add_tokens(segment->n_tokens - state.count, behind)) &&
+        !has_bit(work->run->taken, segment->tokens[state.count]))
         set_bit(work->mask, segment->tokens[state.count]);
 }
 
@@ -114,6 +132,7 @@ static int add_all(const MaskWork *work, ConstraintState state) {
     ConstraintRun *run = work->run;
 
     memset(work->mask, 0, n_words(work) * sizeof(*work->mask));
+    memset(run->taken, 0, n_words(work) * sizeof(*run->taken));
     for (uint32_t i = 0; i <= run->constraint->n_segments; i++) {
         const ConstraintSegment *segment;
         int r;
@@ -131,6 +150,8 @@ static int add_all(const MaskWork *work, ConstraintState state) {
             return 0;
         r = add_grammar(work, state);
         if (r || !grammar_matcher_is_end_allowed(run->matchers[segment->source].it, state.grammar))
+            return r;
+        if (segment->next != CONSTRAINT_END && (r = take_grammar(work, state)))
             return r;
         state = constraint_run_enter(run, segment->next);
     }
@@ -170,6 +191,7 @@ int constraint_run_end_tokens(ConstraintRun *run, ConstraintState state, uint32_
     return r;
 }
 
+/* With more tokens left the segment may go on; with fewer only a trigger leads to an end. */
 ConstraintState constraint_run_in_time(const ConstraintRun *run, ConstraintState state, uint32_t n_left) {
     const ConstraintSegment *segment;
 
@@ -177,7 +199,7 @@ ConstraintState constraint_run_in_time(const ConstraintRun *run, ConstraintState
         return state;
     segment = constraint_run_segment(run, state);
     if (segment->kind != CONSTRAINT_FREE || segment->free->is_end_allowed || segment->free->over == CONSTRAINT_END ||
-        n_left > constraint_least_of(run->constraint, segment->free->over))
+        n_left != constraint_least_of(run->constraint, segment->free->over))
         return state;
     return constraint_run_enter(run, segment->free->over);
 }

@@ -211,25 +211,41 @@ void candidates_keep_mass(CandidateSet *set, float top_p, float min_p) {
     keep_range(set, 0, kept);
 }
 
-/* See the header. SPEC: llama.cpp's XTC sampler, with at least one candidate kept. */
+/* Finds the least likely of the candidates whose weight is at least `least`. A weight of 0 does not count: with a
+ * threshold of 0 a banned token must not be the one that stays. Return: how many there are. */
+static size_t find_least_likely(const CandidateSet *set, double least, SamplerCandidate *foundp) {
+    float weights[BLOCK];
+    size_t n_found = 0;
+
+    for (size_t i = 0; i < set->n; i += BLOCK) {
+        const size_t part = MIN(set->n - i, BLOCK);
+
+        block_weights(set, i, part, weights);
+        for (size_t j = 0; j < part; j++) {
+            if (!(weights[j] >= least && weights[j] > 0))
+                continue;
+            if (!n_found || before(*foundp, set->list[i + j]))
+                *foundp = set->list[i + j];
+            n_found++;
+        }
+    }
+    return n_found;
+}
+
+/* See the header. SPEC: llama.cpp's XTC sampler, with at least one candidate kept. The others keep their order. */
 void candidates_drop_likeliest(CandidateSet *set, float threshold) {
-    const double least = (double)threshold * mass_of(set);
-    float weight;
+    const bool is_sorted = set->n_sorted == set->n;
+    SamplerCandidate last;
     size_t n = 0;
 
-    for (; n < set->n; n++) {
-        if (n == set->n_sorted)
-            sort_more(set);
-        weight = weight_of(set, n);
-        if (weight < least || weight == 0) /* with a threshold of 0 a banned token must not be the one that stays */
-            break;
-    }
-    if (n < 2)
+    if (find_least_likely(set, (double)threshold * mass_of(set), &last) < 2)
         return;
-    set->list += n - 1;
-    set->n -= n - 1;
-    set->n_sorted -= n - 1;
-    set->max = set->list[0].logit;
+    for (size_t i = 0; i < set->n; i++)
+        if (!before(set->list[i], last))
+            set->list[n++] = set->list[i];
+    set->n = n;
+    set->n_sorted = is_sorted ? n : 0;
+    set->max = last.logit;
 }
 
 /* ---- draw -------------------------------------------------------------------------------------------------------- */

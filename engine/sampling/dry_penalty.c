@@ -125,13 +125,14 @@ static size_t tokens_behind_breaker(DryPenalty *penalty, const uint32_t *last, s
     size_t n_behind = 0;
 
     for (size_t i = n; penalty->options.n_breakers && i-- > 0;) {
-        const size_t len_bytes = set_text(penalty, last[i], behind, n_behind);
-        size_t end = find_breaker(penalty, len_bytes), at = i + 1;
+        const size_t len_bytes = set_text(penalty, last[i], behind, n_behind), end = find_breaker(penalty, len_bytes);
+        size_t at = i + 1;
 
         if (end) { /* find the token with the breaker's last byte */
-            end -= MIN(end, len_bytes);
-            while (end)
-                end -= MIN(end, set_text(penalty, last[at++], "", 0));
+            size_t done = len_bytes;
+
+            while (done < end)
+                done += set_text(penalty, last[at++], "", 0);
             return n - at;
         }
         n_behind = MIN(penalty->text.len_bytes, sizeof(behind));

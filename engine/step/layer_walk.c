@@ -20,6 +20,7 @@ struct LayerWalk {
     Batch batch;         /* rows of one window: positions 0 .. window - 1, without tokens */
     BatchSequence sequence;
     float *slots[_SLOT_N]; /* f32[n_windows * window][dim of the slot] */
+    const float *balances; /* f32[n_layers][DIM_KV], or NULL: ones */
     RopeRows rope[2];      /* tables of global and of sliding-window layers; positions 0 .. window - 1 */
 };
 
@@ -136,6 +137,10 @@ const RopeRows *layer_walk_rope(const LayerWalk *walk, uint32_t layer) {
     return &walk->rope[hparams_layer_turns_locally(walk->hparams, layer)];
 }
 
+void layer_walk_set_balances(LayerWalk *walk, const float *balances) {
+    walk->balances = balances;
+}
+
 void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens) {
     walk->backend->ops->embed(walk->backend, embedding, tokens, layer_walk_n_rows(walk), walk->hparams->embedding_scale,
                               walk->slots[SLOT_X]);
@@ -154,6 +159,7 @@ int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLine
         .rows = { 0, step },
         .layer = layer,
         .kv = { 0, plane_bytes(walk), walk->hparams->n_kv_heads, walk->hparams->head_size },
+        .balance = walk->balances ? walk->balances + layer * hparams_dim(walk->hparams, DIM_KV) : NULL,
         .slots = slots,
         .rope = layer_walk_rope(walk, layer),
     };
@@ -176,7 +182,7 @@ int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLine
  * @linears: by role; @fn makes those that are missing before they are used; they belong to the caller
  * @fn:      called before every OP_LINEAR with the input of its products; may be NULL if all linears are there
  *
- * The bits of a row are those that engine_forward() computes for it.
+ * The bits of a row are those that engine_forward() computes for it, if the balances are those of the load.
  * Return: 0, what @fn returned, or -EIO: a read of weights on demand failed.
  */
 int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, float *const *vectors, LayerWalkFn *fn,

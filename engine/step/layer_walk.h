@@ -28,6 +28,10 @@ size_t layer_walk_n_rows(const LayerWalk *walk);
 /* Returns the residual stream, f32[n_rows][n_embd], which may be read, saved and restored between layers. */
 float *layer_walk_stream(LayerWalk *walk);
 
+/* Sets what attention divides keys by (AttentionCall.balance): f32[n_layers][n_kv_heads * head_size], the caller's. A
+ * layer's values are read when its attention runs. Without this call all are 1. */
+void layer_walk_set_balances(LayerWalk *walk, const float *balances);
+
 /* Puts the embeddings of tokens u32[n_windows][window], each below n_vocab, into the stream. */
 void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens);
 /* Runs all operators of a layer on all rows. */

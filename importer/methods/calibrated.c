@@ -6,8 +6,10 @@
 
 #include "importer/import_rows.h"
 
+/* bits: [n], or NULL: 8 bits. */
 static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
-                      const float *scales, float *const *vectors, const LinearActivations *activations, ErrText *err) {
+                      const float *scales, const int8_t *bits, float *const *vectors,
+                      const LinearActivations *activations, ErrText *err) {
     TensorRole bias = tensor_role_bias(linear->role);
     LinearSource source = {
         .name = linear->source->name,
@@ -22,12 +24,14 @@ static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const Imp
     };
     int r = calibrated->backend->ops->linear_new(calibrated->backend, linearp, &source, err);
 
-    return r > 0 ? IMPORT_E_CORRUPT : r;
+    if (r)
+        return r > 0 ? IMPORT_E_CORRUPT : r;
+    return calibrated_balance_take(&calibrated->balance, calibrated->model, linear, scales, bits, vectors, err);
 }
 
 int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
                           const float *scales, float *const *vectors, ErrText *err) {
-    return linear_new(calibrated, linearp, linear, q, scales, vectors, &(LinearActivations){ 0 }, err);
+    return linear_new(calibrated, linearp, linear, q, scales, NULL, vectors, &(LinearActivations){ 0 }, err);
 }
 
 /* Marks all channels as hot: columns in memory and columns read later give the same bits. */
@@ -57,7 +61,7 @@ int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, con
         activations.n_hot = linear->k;
         activations.columns = columns;
     }
-    return linear_new(calibrated, linearp, linear, linear->q, linear->scales, vectors, &activations, err);
+    return linear_new(calibrated, linearp, linear, linear->q, linear->scales, linear->bits, vectors, &activations, err);
 }
 
 void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears) {
@@ -110,6 +114,7 @@ int calibrated_walk_new(Calibrated *calibrated, LayerWalk **walkp, size_t n_wind
 
     if (r)
         return r < 0 ? r : -ENOMEM;
+    layer_walk_set_balances(*walkp, calibrated->balance.balances);
     layer_walk_embed(*walkp, calibrated->embedding, calibrated->tokens);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/step/layer_walk.h"
 #include "importer/import_model.h"
+#include "importer/methods/calibrated_balance.h"
 
 typedef struct Calibrated {
     const ImportModel *model;
@@ -14,13 +15,14 @@ typedef struct Calibrated {
     size_t n_windows;
     BackendLinear *embedding, *head; /* with the integers that the package will have; one object when they are tied */
     float *outside[_ROLE_N];         /* vectors outside the layers, by role; owned */
+    CalibratedBalance balance;       /* of the walks' attention */
     LayerWalk *walk;                 /* walk through the quantized model; NULL before its first layer */
     struct Sensitivity *sensitivity; /* NULL until it is measured */
     double *peaks; /* peaks of all channels, smoothed, in the order of operators; NULL until they are measured */
     void *plain;   /* state of import_method_plain, whose allocations need no calibration */
 } Calibrated;
 
-/* Puts a matrix of integers on the device, dynamic-row. vectors: those of its layer, by role, for its bias. */
+/* Puts a matrix of integers of 8 bits on the device, dynamic-row. vectors: those of its layer, by role, for its bias. */
 int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
                           const float *scales, float *const *vectors, ErrText *err);
 /* Puts the linear's own integers on the device, with the activations that the package will have: static-tensor too. */

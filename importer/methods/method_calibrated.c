@@ -68,6 +68,7 @@ static void calibrated_end(void *state) {
     free(calibrated->peaks);
     sensitivity_free(calibrated->sensitivity);
     layer_walk_free(calibrated->walk);
+    calibrated_balance_deinit(&calibrated->balance);
     if (calibrated->backend) {
         if (calibrated->head != calibrated->embedding)
             calibrated->backend->ops->linear_free(calibrated->head);
@@ -105,6 +106,8 @@ static int calibrated_begin(void **statep, const ImportModel *model, ErrText *er
         r = backend_cpu_new(&calibrated->backend, features, model->pool, &calibrated->accounts, err);
     if (!r)
         r = load_tokens(calibrated, err);
+    if (!r)
+        r = calibrated_balance_init(&calibrated->balance, model, err);
     if (!r)
         r = load_outside(calibrated, err);
     if (r)

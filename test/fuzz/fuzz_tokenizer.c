@@ -97,10 +97,10 @@ static void check_text(const Tokenizer *tokenizer, const char *text, size_t len_
 }
 
 static void check_chat(const char *source, size_t source_bytes, const char *text, size_t len_bytes) {
-    const ChatMessage messages[] = { { CHAT_ROLE_SYSTEM, text, len_bytes },
-                                     { CHAT_ROLE_USER, text, len_bytes },
-                                     { CHAT_ROLE_ASSISTANT, text, len_bytes / 2 },
-                                     { CHAT_ROLE_USER, source, source_bytes } };
+    const ChatMessage messages[] = { { .role = CHAT_ROLE_SYSTEM, .text = text, .len_bytes = len_bytes },
+                                     { .role = CHAT_ROLE_USER, .text = text, .len_bytes = len_bytes },
+                                     { .role = CHAT_ROLE_ASSISTANT, .text = text, .len_bytes = len_bytes / 2 },
+                                     { .role = CHAT_ROLE_USER, .text = source, .len_bytes = source_bytes } };
     const ChatInput input = { .messages = messages, .n_messages = ARRAY_LEN(messages) };
     _cleanup_(chat_template_deinit) ChatTemplate chat;
     int parsed = chat_template_parse(&chat, source, source_bytes);

@@ -2,8 +2,10 @@
 """coordgen-eval as a user meets it: reports, JSON, and what it says of files that are not as they should be."""
 
 import json
+import math
 import os
 import re
+import statistics
 import struct
 import subprocess
 import tempfile
@@ -189,6 +191,32 @@ class Divergence(unittest.TestCase):
             run = run_eval(*self.WHAT, *words, "--model", MODEL)
             self.assertEqual(run.returncode, 1)
             self.assertIn(expected, run.stderr)
+
+
+@whole_model
+class Golden(unittest.TestCase):
+    """Perplexity beside golden values. Three windows do not tell a loss of 1 % from chance, and one of 2 % they do."""
+
+    def compare(self, factor):
+        """The exit code and the report against golden values of a model whose perplexity is `factor` times as high."""
+        golden = json.loads((TOP / "test/golden/perplexity-text.json").read_text())["smollm2-135m"]
+        golden["window_mean_nll"] = [mean + math.log(factor) for mean in golden["window_mean_nll"]]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as expected:
+            json.dump(golden, expected)
+            expected.flush()
+            run = run_eval("perplexity", "--file", TOP / "test/golden/text.txt", "--windows=3", "--expect",
+                           expected.name, "--json=short", "--model", MODEL)
+        return run.returncode, json.loads(run.stdout)
+
+    def test_a_loss_fails(self):
+        code, made = self.compare(1)
+        self.assertEqual((code, made["ok"]), (0, True))
+        differences = [mean - golden for mean, golden in zip(made["window_mean_nll"], json.loads(
+            (TOP / "test/golden/perplexity-text.json").read_text())["smollm2-135m"]["window_mean_nll"])]
+        self.assertAlmostEqual(made["deviation"], math.expm1(statistics.mean(differences)), places=6)
+        self.assertAlmostEqual(made["limit"], 0.005 + 2 * statistics.stdev(differences) / 3 ** 0.5, places=6)
+        code, made = self.compare(1 / 1.02)
+        self.assertEqual((code, made["ok"]), (1, False))
 
 
 class QuantTable(unittest.TestCase):

@@ -28,7 +28,7 @@ library="$work/root/usr/lib/libcoordgen-client.so.0"
 
 # Exactly the names of the public header, all of one version.
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | sort >"$work/exported"
-sed -n 's/^COORDGEN_PUBLIC.*[ *]\(coordgen_[a-z_]*\)(.*/\1/p' client/coordgen-client.h | sort >"$work/declared"
+sed -n 's/^COORDGEN_PUBLIC.*[ *]\(coordgen_[a-z_]*\)(.*/\1/p' client/coordgen-client*.h | sort >"$work/declared"
 diff "$work/declared" "$work/exported" >&2 || fail "exported (>) and declared (<) names differ"
 ! nm -D --defined-only "$library" | awk '$2 != "A"' | grep -v '@@LIBCOORDGEN_CLIENT_0$' || fail "names without a version"
 readelf -d "$library" | grep -q 'SONAME.*\[libcoordgen-client.so.0\]' || fail "no soname"

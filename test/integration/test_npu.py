@@ -99,7 +99,7 @@ class Npu(unittest.TestCase):
         for name, row in rows.items():
             self.assertEqual((row["prompt_tokens"], row["output_tokens"], row["chunks"]), (300, 2, 2))
             self.assertGreater(row["total_ms"], row["prefill_ms"])
-            self.assertLess(row["peak_bytes"] / row["shared_graph_bytes"], 2.1 if name == "none" else 1.3)
+            self.assertLess(row["peak_bytes"] / row["shared_graph_bytes"], 2.5 if name == "none" else 1.3)  # both graphs, and buffers that overlap by chance
         self.assertGreater(rows["sync"]["prefill_stall_ms"] + rows["sync"]["decode_stall_ms"], 0)
         self.assertGreaterEqual(rows["sync"]["loads"], 8)  # four blocks there and back
         self.assertLessEqual(rows["none"]["loads"], 4)  # those of decoding, where the first request was over before

@@ -34,7 +34,7 @@ typedef enum CallState {
 typedef struct CallStart {
     const char *text; /* "<tool_call>". If the vocabulary has a token of this text, only that token counts */
     bool is_at_front; /* only where the answer has nothing before it but thinking, calls and white space */
-    bool is_argument; /* push() gets the mark too, as its first bytes: "{" */
+    bool is_argument; /* push() gets the mark too, as its first bytes, and takes it: "{" */
 } CallStart;
 
 typedef struct CallTools CallTools; /* the request's tools, which the format's own module reads */

@@ -9,19 +9,31 @@
 #include "base/memory/account_refusal.h"
 #include "base/min_max.h"
 #include "base/strings/printable.h"
+#include "text/chat/chat_values.h"
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
+
+/* Notes which marks of thinking a template writes. 0 or -ENOMEM. */
+static int read_thinking(ChatTemplate *chat, const char *text, size_t len_bytes) {
+    _cleanup_(chat_marks_deinit) ChatMarks marks;
+    int r = chat_marks_init(&marks, text, len_bytes);
+
+    if (!r)
+        thinking_pairs_add(&chat->thinking, &marks);
+    return r;
+}
 
 int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) {
     int r;
 
     *chat = (ChatTemplate){ .has_template = true };
     r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
-    return MIN(r, 0);
+    return r < 0 ? r : read_thinking(chat, text, len_bytes);
 }
 
 /* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
-static int read_template(const GgufFile *file, const char *key, JinjaTemplate **jinjap, bool *is_therep, ErrText *why) {
+static int read_template(ChatTemplate *chat, const GgufFile *file, const char *key, JinjaTemplate **jinjap,
+                         bool *is_therep, ErrText *why) {
     GgufString text;
     int r = 0;
 
@@ -32,6 +44,8 @@ static int read_template(const GgufFile *file, const char *key, JinjaTemplate **
         (void)err_set(why, 0, "key \"%s\" is no string", key);
     else
         r = jinja_template_new(jinjap, text.len_bytes ? text.data : "", text.len_bytes, why);
+    if (*jinjap)
+        r = read_thinking(chat, text.data, text.len_bytes);
     if (r >= 0 && !*jinjap)
         log_warn(TOPIC_ENGINE, "%s: key \"%s\": %s: this chat template is not used", gguf_path(file), key, why->text);
     return MIN(r, 0);
@@ -69,9 +83,9 @@ int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *giv
             log_warn(TOPIC_ENGINE, "%s: %s: only raw prompts can be used", gguf_path(file), chat->why.text);
         return r;
     }
-    r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE, &chat->jinja, &chat->has_template, &chat->why);
+    r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE, &chat->jinja, &chat->has_template, &chat->why);
     if (!r)
-        r = read_template(file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
+        r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
                           &chat->tool_why);
     read_other_names(chat, file);
     return r;
@@ -99,6 +113,10 @@ unsigned int chat_template_takes(const ChatTemplate *chat) {
     return takes;
 }
 
+ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer) {
+    return thinking_marks_of(chat->thinking, tokenizer);
+}
+
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes) {
     const unsigned int takes = chat_template_takes(chat);
     size_t n;
@@ -115,15 +133,6 @@ void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_by
                               chat->tool_jinja ? "" : ", refused: ", chat->tool_jinja ? "" : chat->tool_why.text);
     if (*chat->other_names && n < room_bytes)
         snprintf(text + n, room_bytes - n, "; never used: %s", chat->other_names);
-}
-
-const char *chat_role_name(ChatRole role) {
-    static const char *const names[_CHAT_ROLE_N] = { [CHAT_ROLE_SYSTEM] = "system",
-                                                     [CHAT_ROLE_USER] = "user",
-                                                     [CHAT_ROLE_ASSISTANT] = "assistant",
-                                                     [CHAT_ROLE_TOOL] = "tool" };
-
-    return role < _CHAT_ROLE_N ? names[role] : "?";
 }
 
 /* --- rendering -------------------------------------------------------------------------------------------------- */
@@ -159,22 +168,6 @@ static int choose_template(const ChatTemplate *chat, const ChatInput *input, con
                            "message %zu has role number %d; roles are \"system\", \"user\", \"assistant\" and \"tool\"",
                            i + 1, (int)input->messages[i].role);
     return 0;
-}
-
-static void put_messages(JinjaRendering *rendering, const ChatInput *input) {
-    JinjaSlot list = jinja_variable(rendering, "messages"), message;
-
-    jinja_put_list(rendering, list, input->n_messages);
-    for (size_t i = 0; i < input->n_messages; i++) {
-        const ChatMessage *from = &input->messages[i];
-        const char *role = chat_role_name(from->role);
-
-        message = jinja_list_place(rendering, list, i);
-        jinja_put_dict(rendering, message);
-        /* Roles are a few fixed words and count as the template's own, so that '<|' + role + '|>' is a mark. */
-        jinja_put_text(rendering, jinja_dict_place(rendering, message, "role"), role, strlen(role), true);
-        jinja_put_text(rendering, jinja_dict_place(rendering, message, "content"), from->text, from->len_bytes, false);
-    }
 }
 
 /* Puts the texts of special tokens, which count as the template's own. Those of BOS and EOS are defined in any case. */
@@ -231,24 +224,53 @@ static int chat_error(int r, ErrText *err) {
     }
 }
 
+/* Puts the request's variables, behind what is said about thinking: the names that known templates have for that. */
+static int put_kwargs(JinjaRendering *rendering, const ChatInput *input, ErrText *err) {
+    static const char *const taken[] = {
+        "messages",  "tools",     "documents", "add_generation_prompt", "bos_token",
+        "eos_token", "unk_token", "pad_token", "raise_exception",       "strftime_now"
+    };
+    const bool is_on = input->thinking == CHAT_THINKING_ON;
+    int r;
+
+    if (input->thinking != CHAT_THINKING_DEFAULT) {
+        jinja_put_bool(rendering, jinja_variable(rendering, "enable_thinking"), is_on);
+        jinja_put_bool(rendering, jinja_variable(rendering, "thinking"), is_on);
+    }
+    if (!input->kwargs)
+        return 0;
+    r = jinja_put_members(rendering, "template_kwargs", input->kwargs, input->kwargs_bytes, taken, ARRAY_LEN(taken),
+                          err);
+    return r == JINJA_E_RUN ? CHAT_E_KWARGS : chat_error(r, err);
+}
+
 typedef int ChatOutputFn(void *arg, const JinjaOutput *output, ErrText *err);
 
 /* Renders, and hands the output to fn. */
 static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
                        void *arg, ErrText *err) {
     JinjaOptions options = { .accounts = input->accounts, .account = input->account, .now_s = input->now_s };
+    _cleanup_(chat_values_deinit) ChatValues values = { 0 };
     _cleanup_(jinja_rendering_freep) JinjaRendering *rendering = NULL;
     StrBuf texts[4] = { STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL, STR_BUF_NULL };
     JinjaOutput output;
     int r;
 
-    options.input_bytes = input->tools_bytes + input->documents_bytes;
+    options.input_bytes = input->tools_bytes + input->documents_bytes + input->kwargs_bytes;
     for (size_t i = 0; i < input->n_messages; i++)
-        options.input_bytes += input->messages[i].len_bytes;
-    r = jinja_rendering_new(&rendering, jinja, &options, err);
+        options.input_bytes += chat_message_bytes(&input->messages[i]);
+    r = chat_values_init(&values, input->messages, input->n_messages);
+    if (!r)
+        r = jinja_rendering_new(&rendering, jinja, &options, err);
     if (r)
         return chat_error(r, err);
-    put_messages(rendering, input);
+    values.calls_as_text = input->calls_as_text;
+    r = chat_values_put(&values, rendering, input->messages, input->n_messages, err);
+    if (r)
+        return r == JINJA_E_RUN ? CHAT_E_CALLS : chat_error(r, err);
+    r = put_kwargs(rendering, input, err);
+    if (r)
+        return r;
     jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), !input->no_generation_prompt);
     r = put_json(rendering, "tools", input->tools, input->tools_bytes, err);
     if (r == JINJA_E_RUN)
@@ -336,11 +358,49 @@ static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, co
 /* --- tokens, text ----------------------------------------------------------------------------------------------- */
 
 typedef struct ChatTokens {
+    const ChatTemplate *chat;
     const JinjaTemplate *jinja;
     const Tokenizer *tokenizer;
     const ChatInput *input;
     TokenList *list;
 } ChatTokens;
+
+/* The prompt behind an empty thinking. */
+typedef struct EndedThinking {
+    StrBuf *text, *own;
+    JinjaOutput output;
+} EndedThinking;
+
+/* end_thinking() - put the end of an empty thinking behind a prompt
+ *
+ * A template that was told to leave the thinking out has closed it, or never opens it. A template that opens it in any
+ * case gets the closing mark, behind an empty line if the opening mark has a line of its own. A template that reads no
+ * variable leaves it to the model, which gets the whole empty block, as Qwen3's template writes it.
+ */
+static int end_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, EndedThinking *ended) {
+    const JinjaOutput *output = *outputp;
+    const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
+    const bool is_line = output->len_bytes && output->data[output->len_bytes - 1] == '\n';
+    size_t n;
+
+    if (!marks.open || tokens->input->no_generation_prompt)
+        return 0;
+    str_buf_append(ended->text, output->data, output->len_bytes);
+    str_buf_append(ended->own, output->own, output->len_bytes);
+    if (thinking_is_open(&marks, output->data, output->own, output->len_bytes))
+        str_buf_addf(ended->text, is_line ? "\n%s\n\n" : "%s", marks.close);
+    else if (!jinja_template_uses(tokens->jinja, "enable_thinking") && !jinja_template_uses(tokens->jinja, "thinking"))
+        str_buf_addf(ended->text, "%s\n\n%s\n\n", marks.open, marks.close);
+    for (n = output->len_bytes; n < ended->text->len_bytes; n++)
+        str_buf_append(ended->own, &(uint8_t){ 1 }, 1);
+    if (str_buf_failed(ended->text) || str_buf_failed(ended->own))
+        return err_raise(-ENOMEM);
+    ended->output = (JinjaOutput){ .data = ended->text->data ? ended->text->data : "",
+                                   .own = (const uint8_t *)ended->own->data,
+                                   .len_bytes = ended->text->len_bytes };
+    *outputp = &ended->output;
+    return 0;
+}
 
 /* Adds BOS if the tokenizer asks for it and the template has not written it. */
 static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
@@ -350,9 +410,15 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     const uint64_t scratch_bytes = (uint64_t)output->len_bytes * TOKENIZER_SCRATCH_BYTES;
     uint32_t bos = tokenizer_bos(tokens->tokenizer);
     TokenList *list = tokens->list;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, own = STR_BUF_NULL;
+    EndedThinking ended = { .text = &text, .own = &own };
     size_t n_before = list->n;
     int r = check_used(tokens->jinja, tokens->tokenizer, input, output, err);
 
+    if (r)
+        return r;
+    if (input->thinking == CHAT_THINKING_OFF)
+        r = end_thinking(tokens, &output, &ended);
     if (r)
         return r;
     if (input->accounts)
@@ -370,30 +436,46 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     }
     if (r)
         list->n = n_before;
+    if (!r && input->is_thinkingp) {
+        const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
+
+        *input->is_thinkingp = thinking_is_open(&marks, output->data, output->own, output->len_bytes);
+    }
     return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
 }
 
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
                          ErrText *err) {
-    ChatTokens tokens = { .tokenizer = tokenizer, .input = input, .list = list };
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .input = input, .list = list };
     ErrText own;
     int r = choose_template(chat, input, &tokens.jinja, err ? err : &own);
 
     return r ? r : render_chat(tokens.jinja, tokenizer, input, add_tokens, &tokens, err ? err : &own);
 }
 
-static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
-    StrBuf *text = arg;
+typedef struct ChatText {
+    ChatTokens tokens;
+    StrBuf *text;
+} ChatText;
 
+static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
+    _cleanup_(str_buf_deinit) StrBuf ended_text = STR_BUF_NULL, own = STR_BUF_NULL;
+    EndedThinking ended = { .text = &ended_text, .own = &own };
+    const ChatText *to = arg;
+    StrBuf *text = to->text;
+    int r = to->tokens.input->thinking == CHAT_THINKING_OFF ? end_thinking(&to->tokens, &output, &ended) : 0;
+
+    if (r)
+        return r;
     str_buf_append(text, output->data, output->len_bytes);
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }
 
 int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, StrBuf *text,
                          ErrText *err) {
-    const JinjaTemplate *jinja;
+    ChatText to = { .tokens = { .chat = chat, .tokenizer = tokenizer, .input = input }, .text = text };
     ErrText own;
-    int r = choose_template(chat, input, &jinja, err ? err : &own);
+    int r = choose_template(chat, input, &to.tokens.jinja, err ? err : &own);
 
-    return r ? r : render_chat(jinja, tokenizer, input, add_text, text, err ? err : &own);
+    return r ? r : render_chat(to.tokens.jinja, tokenizer, input, add_text, &to, err ? err : &own);
 }

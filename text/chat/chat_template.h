@@ -5,6 +5,8 @@
 #define COORDGEN_TEXT_CHAT_TEMPLATE_H
 
 #include "base/memory/account.h"
+#include "text/chat/chat_message.h"
+#include "text/chat/thinking_marks.h"
 #include "text/jinja/jinja.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -17,21 +19,17 @@ enum {
     CHAT_E_TOO_LONG = 6,    /* a prompt past the tokenizer's limit */
     CHAT_E_UNUSED = 7,      /* the template ignores the tools */
     CHAT_E_DOCUMENTS = 8,   /* documents are no JSON, or the template ignores them */
+    CHAT_E_KWARGS = 20,     /* kwargs are no JSON object, or the template never reads one of the names */
+    CHAT_E_THINKING = 21,   /* the model has no thinking that could be limited */
+    CHAT_E_CALLS = 10,      /* arguments of a call in a message are no JSON object */
 };
 
-typedef enum ChatRole {
-    CHAT_ROLE_SYSTEM,
-    CHAT_ROLE_USER,
-    CHAT_ROLE_ASSISTANT,
-    CHAT_ROLE_TOOL,
-    _CHAT_ROLE_N,
-} ChatRole;
-
-typedef struct ChatMessage {
-    ChatRole role;
-    const char *text;
-    size_t len_bytes;
-} ChatMessage;
+/* Whether the answer may begin with thinking. */
+typedef enum ChatThinking {
+    CHAT_THINKING_DEFAULT, /* as the template has it */
+    CHAT_THINKING_ON,      /* the template's variable says so, if it has one */
+    CHAT_THINKING_OFF,     /* the prompt ends behind the thinking, which is empty */
+} ChatThinking;
 
 /* The values that a template is rendered with. */
 typedef struct ChatInput {
@@ -41,10 +39,15 @@ typedef struct ChatInput {
     size_t tools_bytes;
     const char *documents; /* JSON; NULL: none */
     size_t documents_bytes;
+    bool calls_as_text; /* arguments of calls are texts, for templates that do not take objects */
+    const char *kwargs; /* JSON object of further variables; NULL: none */
+    size_t kwargs_bytes;
+    ChatThinking thinking;
     bool no_generation_prompt; /* the prompt ends behind the last message, and not at the beginning of the answer */
     int64_t now_s;             /* time of the request in seconds since 1970, for templates that write the date */
     AccountTable *accounts;    /* accounts for the memory of the rendering; NULL: none */
     AccountId account;
+    bool *is_thinkingp; /* out of an encoding: the prompt ends inside the thinking; NULL: not wanted */
 } ChatInput;
 
 /* Immutable after chat_template_init(); zero-initialised it has no template. */
@@ -57,7 +60,8 @@ typedef struct ChatTemplate {
     JinjaTemplate *tool_jinja; /* NULL: no such template can be used */
     bool has_tool_template;
     ErrText tool_why;
-    char other_names[96]; /* names of the file's other templates, with commas; nothing uses these templates */
+    char other_names[96];   /* names of the file's other templates, with commas; nothing uses these templates */
+    ThinkingPairs thinking; /* marks of thinking that the templates write */
 } ChatTemplate;
 
 typedef enum ChatTakes {
@@ -74,9 +78,10 @@ void chat_template_deinit(ChatTemplate *chat);
 uint64_t chat_template_memory_bytes(const ChatTemplate *chat);
 /* Bits of ChatTakes: the inputs that the templates read beside messages. */
 unsigned int chat_template_takes(const ChatTemplate *chat);
+/* Returns the marks of the model's thinking; without texts: it has none. */
+ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer);
 /* Writes "template" with the inputs that it takes, "none", or "refused: " with the reason; then the other templates. */
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes);
-const char *chat_role_name(ChatRole role);
 /* Appends the prompt's tokens to list. The template's own marks become control tokens, message texts never do. Tools
  * and documents that change nothing are refused. 0, CHAT_E_*, -errno; on error the list is as it was. */
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,

@@ -16,10 +16,22 @@ typedef struct ThinkingMarks {
     uint32_t open_id, close_id; /* tokens of these texts, which alone count as marks; TOKEN_NONE: marks are text */
 } ThinkingMarks;
 
-/* Finds the pair of a model. @marks: of its chat template; NULL: it has none. */
-ThinkingMarks thinking_marks_find(const ChatMarks *marks, const Tokenizer *tokenizer);
-/* Whether a prompt ends inside the thinking: its last mark is the opening one, and white space alone follows it.
- * @own: [len_bytes] 1 where the template wrote the byte; only there are marks looked for. */
+/* Pairs of marks that a template writes, as a set. The opening mark may be missing: a template that only cuts off the
+ * thinking of earlier turns names the closing one alone. */
+typedef struct ThinkingPairs {
+    uint8_t opens, closes; /* bits of known pairs: the template writes this mark */
+} ThinkingPairs;
+
+/* Adds the pairs of a template. */
+void thinking_pairs_add(ThinkingPairs *pairs, const ChatMarks *marks);
+/* Chooses the pair of a model. */
+ThinkingMarks thinking_marks_of(ThinkingPairs pairs, const Tokenizer *tokenizer);
+/* Whether marks are tokens of the vocabulary. */
+static inline bool thinking_marks_are_tokens(const ThinkingMarks *marks) {
+    return marks->open_id != TOKEN_NONE;
+}
+/* Whether a prompt ends inside the thinking: the last mark that the template wrote is the opening one, and the template
+ * wrote nothing but white space behind it. @own: [len_bytes] 1 where the template wrote the byte. */
 bool thinking_is_open(const ThinkingMarks *marks, const char *prompt, const uint8_t *own, size_t len_bytes);
 
 #endif

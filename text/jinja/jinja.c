@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/min_max.h"
 #include "text/jinja/builtins/jinja_builtin.h"
 #include "text/jinja/jinja_eval.h"
 #include "text/jinja/syntax/jinja_statement.h"
@@ -218,5 +219,43 @@ int jinja_put_json(JinjaRendering *rendering, JinjaSlot slot, const char *what, 
         return told(rendering, err);
     }
     *slot.value = jinja_json_read(run, data, len_bytes);
+    return 0;
+}
+
+/* Ends with an error if a member may not become a variable. */
+static void check_member(JinjaRun *run, const char *what, const JinjaText *name, const char *const *taken,
+                         size_t n_taken) {
+    const int shown = (int)MIN(name->len_bytes, 64);
+
+    for (size_t i = 0; i < n_taken; i++)
+        if (strlen(taken[i]) == name->len_bytes && !memcmp(taken[i], name->data, name->len_bytes))
+            jinja_throw(run, err_set(run->err, JINJA_E_RUN,
+                                     "%s: the service itself sets '%.*s' for the chat template: leave it out", what,
+                                     shown, name->data));
+    if (jinja_template_name(run->template, name->data, name->len_bytes) == UINT32_MAX)
+        jinja_throw(run, err_set(run->err, JINJA_E_RUN,
+                                 "%s: the model's chat template never reads '%.*s': leave it out, or use another "
+                                 "template (setting chat-template) or model",
+                                 what, shown, name->data));
+}
+
+int jinja_put_members(JinjaRendering *rendering, const char *what, const char *data, size_t len_bytes,
+                      const char *const *taken, size_t n_taken, ErrText *err) {
+    JinjaValue *nowhere = &rendering->nowhere;
+    JinjaRun *run = &rendering->run;
+    int r = jinja_put_json(rendering, (JinjaSlot){ nowhere }, what, data, len_bytes, err);
+
+    if (r)
+        return r;
+    if (setjmp(run->failed))
+        return told(rendering, err);
+    if (nowhere->type != JINJA_DICT)
+        jinja_throw(run, err_set(run->err, JINJA_E_RUN, "%s is no JSON object: {\"NAME\": VALUE, ...}", what));
+    for (uint32_t i = 0; i < nowhere->dict->n; i++) {
+        const JinjaText *name = nowhere->dict->keys[i].text;
+
+        check_member(run, what, name, taken, n_taken);
+        run->globals[jinja_template_name(run->template, name->data, name->len_bytes)] = nowhere->dict->values[i];
+    }
     return 0;
 }

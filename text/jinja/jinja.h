@@ -73,5 +73,10 @@ JinjaSlot jinja_dict_place(JinjaRendering *rendering, JinjaSlot slot, const char
  * JINJA_E_LIMIT, -ENOMEM. */
 int jinja_put_json(JinjaRendering *rendering, JinjaSlot slot, const char *what, const char *data, size_t len_bytes,
                    ErrText *err);
+/* Puts each member of a JSON object as a variable of its name. @taken: [n_taken] names that are not for the object.
+ * 0, JINJA_E_RUN (no JSON object, a name that is taken, or a name that the template never reads: the error begins with
+ * what), JINJA_E_LIMIT, -ENOMEM. */
+int jinja_put_members(JinjaRendering *rendering, const char *what, const char *data, size_t len_bytes,
+                      const char *const *taken, size_t n_taken, ErrText *err);
 
 #endif

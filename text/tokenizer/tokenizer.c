@@ -515,6 +515,14 @@ uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text) {
     return vocab_find(&tokenizer->vocab, text, strlen(text));
 }
 
+uint32_t tokenizer_find_added(const Tokenizer *tokenizer, const char *text) {
+    const uint32_t id = tokenizer_find(tokenizer, text);
+
+    return id != TOKEN_NONE && (tokenizer_is_control(tokenizer, id) || tokenizer->vocab.types[id] == TOKEN_USER_DEFINED)
+               ? id
+               : TOKEN_NONE;
+}
+
 const char *tokenizer_model_name(const Tokenizer *tokenizer) {
     return tokenizer->name;
 }

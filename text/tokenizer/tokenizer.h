@@ -70,6 +70,8 @@ bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id); /* has no te
 bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const char *text);
 /* Id of a token by its text as it stands in the file, or TOKEN_NONE. */
 uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text);
+/* Id of a control token or user-defined token by its text, which ordinary text in a chat never becomes, or TOKEN_NONE. */
+uint32_t tokenizer_find_added(const Tokenizer *tokenizer, const char *text);
 const char *tokenizer_model_name(const Tokenizer *tokenizer); /* "gpt2/smollm", "llama" */
 uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);
 /* Hash of the token table: tokenizers with equal hashes mean the same by the same ids. [TOKENIZER_HASH_BYTES], valid as

@@ -111,7 +111,8 @@ static const CommandOption option_table[] = {
       .most = 9 },
     { { "tolerance", 0, "X",
         "logits: share of the rms (default 2e-4 reference, 0.5 cpu)\n"
-        "perplexity with --expect: relative (default 1e-4 reference, 1e-2 cpu)" },
+        "perplexity with --expect: relative (default 1e-4 reference; 5e-3 cpu, and two\n"
+        "standard errors of the windows' differences)" },
       TYPED(command_set_share, limits.tolerance, "a number from 0 on") },
     { { "greedy-margin", 0, "X",
         "logits: golden margin below which a greedy token may differ\n"

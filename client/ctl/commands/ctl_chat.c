@@ -24,14 +24,19 @@ typedef struct Chat {
     CoordgenMessage *messages; /* [room]; owns all texts but that of the system message, set at each send */
     size_t n_messages, room;
     uint64_t session; /* 0: no session holds these messages */
-    char last;        /* the last printed byte of the answer */
+    CtlAnswer answer;
     bool begun;
     int failed; /* exit status of the first question that failed; 0: none */
 } Chat;
 
+static void message_free(const CoordgenMessage *message) {
+    free((char *)(uintptr_t)message->text);
+    free((char *)(uintptr_t)message->reasoning);
+}
+
 static void chat_reset(Chat *chat) {
     for (size_t i = 1; i < chat->n_messages; i++)
-        free((char *)(uintptr_t)chat->messages[i].text);
+        message_free(&chat->messages[i]);
     chat->n_messages = 1; /* the place of the system message */
 }
 
@@ -84,7 +89,7 @@ static int chat_add(Chat *chat, CoordgenRole role, char *text) {
 }
 
 static void chat_drop_last(Chat *chat) {
-    free((char *)(uintptr_t)chat->messages[--chat->n_messages].text);
+    message_free(&chat->messages[--chat->n_messages]);
 }
 
 static int chat_event(void *arg, const CoordgenEvent *event) {
@@ -102,10 +107,7 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
     if (!chat->begun)
         ctl_progress_clear(chat->ctl);
     chat->begun = true;
-    ctl_put(stdout, event->text, event->text_bytes, chat->ctl->out_tty);
-    if (event->text_bytes)
-        chat->last = event->text[event->text_bytes - 1];
-    return fflush(stdout) ? 1 : 0;
+    return ctl_answer_put(&chat->answer, chat->ctl, event);
 }
 
 /* Restores the conversation to its state before a question that failed. 0 to continue, or an exit status. */
@@ -140,7 +142,7 @@ static int answer(Chat *chat) {
     chat->options.model = chat->session ? NULL : chat->model;
     chat->options.messages = chat->messages + skip;
     chat->options.n_messages = chat->n_messages - skip;
-    chat->last = 0;
+    chat->answer = (CtlAnswer){ 0 };
     chat->begun = false;
     while (ctl_interrupted(chat->ctl))
         ; /* drops a Ctrl-C that came before the question */
@@ -155,8 +157,7 @@ static int answer(Chat *chat) {
     if (r)
         return r;
     ctl_progress_clear(chat->ctl);
-    if (chat->last && chat->last != '\n')
-        fputc('\n', stdout);
+    ctl_answer_end(&chat->answer, true);
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() reports the reason */
     if (coordgen_reply_error(wait.reply))
@@ -182,6 +183,9 @@ static int answer(Chat *chat) {
         fputs("coordgenctl: out of memory\n", stderr);
         return CTL_EXIT_FAILED;
     }
+    /* Templates that show the thinking of earlier turns get it; without memory the conversation goes on without. */
+    if (*result->reasoning)
+        chat->messages[chat->n_messages - 1].reasoning = strdup(result->reasoning);
     return 0;
 }
 
@@ -192,7 +196,7 @@ static void command_drop(Chat *chat) {
     }
     chat_leave_session(chat);
     for (size_t i = 1; i < 3; i++)
-        free((char *)(uintptr_t)chat->messages[i].text);
+        message_free(&chat->messages[i]);
     memmove(&chat->messages[1], &chat->messages[3], (chat->n_messages - 3) * sizeof(*chat->messages));
     chat->n_messages -= 2;
     fprintf(stderr, "The oldest question and answer are forgotten; %zu are left.\n", (chat->n_messages - 1) / 2);

@@ -9,7 +9,7 @@
 typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
-    char last; /* the last printed byte */
+    CtlAnswer answer;
 } Stream;
 
 static int stream_event(void *arg, const CoordgenEvent *event) {
@@ -32,20 +32,17 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         line = json_object();
         ctl_json_set(line, "event", json_string("delta"));
         ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
-        ctl_json_set(line, "text", ctl_json_text(event->text, event->text_bytes));
+        ctl_json_set_part(line, event);
         stream->n_deltas++;
         return ctl_json_print_line(ctl, line);
     }
     stream->n_deltas++;
     if (ctl->json == CTL_JSON_PRETTY)
         return 0;
-    ctl_put(stdout, event->text, event->text_bytes, ctl->out_tty);
-    if (event->text_bytes)
-        stream->last = event->text[event->text_bytes - 1];
-    return fflush(stdout) ? 1 : 0;
+    return ctl_answer_put(&stream->answer, ctl, event);
 }
 
-static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
+static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
     const CoordgenGenerateResult *result = coordgen_reply_generate(wait->reply);
     const CoordgenExplanation *explanation = coordgen_reply_explanation(wait->reply);
     bool cancelled = result->end_reason == COORDGEN_END_CANCELLED;
@@ -59,8 +56,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
             ctl_json_set(object, "event", json_string("end"));
         if (ctl_json_print(ctl, object))
             return CTL_EXIT_FAILED;
-    } else if (stream->last && stream->last != '\n' && ctl->out_tty) {
-        fputc('\n', stdout);
+    } else {
+        ctl_answer_end(&stream->answer, ctl->out_tty);
     }
     if (fflush(stdout) || ferror(stdout))
         return CTL_EXIT_FAILED; /* main() reports the reason */
@@ -98,6 +95,10 @@ static int generate_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
     if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
+    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
+        return ctl_usage_error(ctl,
+                               "--raw takes the prompt as it is: --template-kwargs, --think and --no-think have no "
+                               "place in it");
     if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
     r = ctl_constraint(ctl, &options, &constraint);
@@ -132,8 +133,7 @@ static int generate_run(Ctl *ctl) {
     ctl_progress_clear(ctl);
     if (!coordgen_reply_error(wait.reply))
         return print_end(ctl, &stream, &wait);
-    if (stream.last && stream.last != '\n')
-        fputc('\n', stdout);
+    ctl_answer_end(&stream.answer, true);
     return ctl_failed_reply(ctl, &wait);
 }
 

@@ -55,6 +55,22 @@ static int print_tokens(Ctl *ctl, CoordgenReply *reply) {
     return CTL_EXIT_OK;
 }
 
+static int print_text(Ctl *ctl, CoordgenReply *reply) {
+    size_t len_bytes;
+    const char *text = coordgen_reply_text(reply, &len_bytes);
+
+    if (ctl->json) {
+        json_t *object = json_object();
+
+        ctl_json_set(object, "text", ctl_json_text(text ? text : "", len_bytes));
+        return ctl_json_print(ctl, object);
+    }
+    ctl_put(stdout, text ? text : "", len_bytes, ctl->out_tty);
+    if (ctl->out_tty)
+        putchar('\n');
+    return CTL_EXIT_OK;
+}
+
 static int tokenize(Ctl *ctl) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     _cleanup_(freep) char *text = NULL;
@@ -75,6 +91,8 @@ static int tokenize(Ctl *ctl) {
         options.messages = &message;
         options.n_messages = 1;
         options.no_generation_prompt = ctl_has(ctl, "no-generation-prompt");
+        options.template_kwargs = ctl_text(ctl, "template-kwargs", NULL);
+        options.render_only = ctl_has(ctl, "render");
     } else {
         options.text = text;
     }
@@ -83,7 +101,9 @@ static int tokenize(Ctl *ctl) {
         r = ctl_wait(ctl, &wait, coordgen_tokenize_start(ctl->client, &options, ctl_wait_event, &wait, NULL));
     if (r)
         return r;
-    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, &wait) : print_tokens(ctl, wait.reply);
+    if (coordgen_reply_error(wait.reply))
+        return ctl_failed_reply(ctl, &wait);
+    return options.render_only ? print_text(ctl, wait.reply) : print_tokens(ctl, wait.reply);
 }
 
 /* Parses numbers separated by blanks, commas or brackets, so that a JSON array can be pasted. */
@@ -126,9 +146,6 @@ static int detokenize(Ctl *ctl) {
     _cleanup_(freep) char *typed = NULL;
     _cleanup_(freep) uint32_t *ids = NULL;
     CoordgenDetokenizeOptions options;
-    const char *text;
-    size_t len_bytes;
-    json_t *object;
     int r;
 
     typed = ctl_prompt(ctl);
@@ -147,26 +164,22 @@ static int detokenize(Ctl *ctl) {
         return r;
     if (coordgen_reply_error(wait.reply))
         return ctl_failed_reply(ctl, &wait);
-    text = coordgen_reply_text(wait.reply, &len_bytes);
-    if (ctl->json) {
-        object = json_object();
-        ctl_json_set(object, "text", ctl_json_text(text ? text : "", len_bytes));
-        return ctl_json_print(ctl, object);
-    }
-    ctl_put(stdout, text ? text : "", len_bytes, ctl->out_tty);
-    if (ctl->out_tty)
-        putchar('\n');
-    return CTL_EXIT_OK;
+    return print_text(ctl, wait.reply);
 }
 
 static int tokenize_run(Ctl *ctl) {
-    static const char *const only_text[] = { "ids", "count", "chat" };
+    static const char *const only_text[] = { "ids", "count", "chat" }, *const only_chat[] = { "no-generation-prompt",
+                                                                                              "template-kwargs",
+                                                                                              "render" };
 
     if (ctl_has(ctl, "chat") && (ctl_has(ctl, "add-special") || ctl_has(ctl, "parse-special")))
         return ctl_usage_error(ctl, "--chat: the template decides on special tokens: leave --add-special and "
                                     "--parse-special out");
-    if (ctl_has(ctl, "no-generation-prompt") && !ctl_has(ctl, "chat"))
-        return ctl_usage_error(ctl, "--no-generation-prompt is for a chat template: give --chat too");
+    for (size_t i = 0; i < ARRAY_LEN(only_chat); i++)
+        if (ctl_has(ctl, only_chat[i]) && !ctl_has(ctl, "chat"))
+            return ctl_usage_error(ctl, "--%s is for a chat template: give --chat too", only_chat[i]);
+    if (ctl_has(ctl, "render") && (ctl_has(ctl, "ids") || ctl_has(ctl, "count")))
+        return ctl_usage_error(ctl, "--render shows the text and no tokens: leave --ids and --count out");
     if (!ctl_has(ctl, "detokenize"))
         return tokenize(ctl);
     for (size_t i = 0; i < ARRAY_LEN(only_text); i++)
@@ -182,6 +195,8 @@ static const Option tokenize_options[] = {
     { "count", 'c', NULL, "how many they are only" },
     { "chat", 0, NULL, "the text as a user's message through the chat template" },
     { "no-generation-prompt", 0, NULL, "with --chat: nothing behind the message" },
+    { "template-kwargs", 0, "JSON", "with --chat: object of further variables for the chat template" },
+    { "render", 0, NULL, "with --chat: the text that the template makes, instead of tokens" },
     { "add-special", 0, NULL, "begin and end tokens as the model asks" },
     { "parse-special", 0, NULL, "read control tokens in the text by name" },
     { "detokenize", 'd', NULL, "the other way: numbers to text (with a special option: control tokens too)" },

@@ -32,6 +32,39 @@ TOOLS = [
 ]
 
 
+def call(name, arguments, number):
+    return {"id": f"callid{number:03}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def called(as_text):
+    """A conversation with calls; their arguments are objects or, for templates that want it, texts."""
+    def form(arguments):
+        return json.dumps(arguments, ensure_ascii=False) if as_text else arguments
+
+    rome = form({"city": "Köln \"am Rhein\" <|im_end|>", "days": [1, 2], "unit": None, "deep": {"a": 1.5, "b": True}})
+    return {
+        "messages": [
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": "", "tool_calls": [call("get_weather", rome, 1)]},
+            {"role": "tool", "content": "{\"t\": 21}", "tool_call_id": "callid001", "name": "get_weather"},
+            {"role": "assistant", "content": "21 degrees."},
+            {"role": "user", "content": "And the time?"},
+            {"role": "assistant", "content": "I look.", "tool_calls": [call("now", form({}), 2)]},
+            {"role": "tool", "content": "noon", "tool_call_id": "callid002", "name": "now"},
+        ],
+        "tools": TOOLS,
+    }
+
+
+def called_twice(as_text):
+    """Two calls in one turn, which some templates refuse."""
+    conversation = called(as_text)
+    messages = conversation["messages"]
+    messages[1]["tool_calls"].append(call("now", "{}" if as_text else {}, 3))
+    messages.insert(3, {"role": "tool", "content": "noon", "tool_call_id": "callid003", "name": "now"})
+    return {"messages": messages[:4], "tools": TOOLS}
+
+
 def turns(*pairs, tools=None):
     letters = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
     out = {"messages": [{"role": letters[role], "content": content} for role, content in pairs]}
@@ -55,6 +88,10 @@ CONVERSATIONS = [
     turns(("s", "Only a system text")),
     turns(("s", "Use tools."), ("u", "Weather in Rome?"), tools=TOOLS),
     turns(("u", "Weather?"), ("a", "I look."), ("t", "{\"t\": 21}"), ("t", "late"), ("a", "21 degrees"), ("u", "Thanks")),
+    called(False),
+    called(True),
+    called_twice(False),
+    called_twice(True),
 ]
 
 

@@ -126,9 +126,9 @@ static uint64_t hash_of_file(const char *path) {
  * hashes change with it. Moments are left out, because BLAS sums them as suits the machine. */
 static void test_golden_model_packages(void **state) {
     static const GoldenPackage packages[] = {
-        { "llama", "int8", 8, false, 0xb44c977aa8550349 },    { "qwen2", "int8", 4.5, false, 0xaec6988df688b0d9 },
-        { "gemma3", "int8", 8, true, 0x9ca82a9c8bbf077f },    { "llama", "edgeflow", 5, false, 0xeda27f933f6fa020 },
-        { "qwen2", "edgeflow", 4, true, 0x575bc8490d9aaf86 }, { "gemma3", "edgeflow", 6, false, 0x5d85327ca6a0bf7c },
+        { "llama", "int8", 8, false, 0xfb0c7801029ecd80 },    { "qwen2", "int8", 4.5, false, 0xd38720c0511ca49f },
+        { "gemma3", "int8", 8, true, 0xd1577161f7aa7bc2 },    { "llama", "edgeflow", 5, false, 0x46a53cf784645634 },
+        { "qwen2", "edgeflow", 4, true, 0xf441017b8a09bfc2 }, { "gemma3", "edgeflow", 6, false, 0x1397aa5050fb13a5 },
     };
     ImportFixture *fixture = *state;
     QuantRecipe *recipe = &fixture->options.recipe;
@@ -159,6 +159,11 @@ static void test_golden_model_packages(void **state) {
             import_fixture_import_at(fixture, isa);
             hash = hash_of_file(fixture->out);
             assert_int_equal(remove(fixture->out), 0);
+            if (getenv("COORDGEN_SHOW")) {
+                print_message("%s by %s at %g bits, %s: 0x%016" PRIx64 "\n", packages[p].arch, packages[p].recipe,
+                              packages[p].bits, isa_name(isa), hash);
+                continue;
+            }
             if (hash != packages[p].file)
                 fail_msg("%s by %s at %g bits, %s: 0x%016" PRIx64 ", expected 0x%016" PRIx64 "\n", packages[p].arch,
                          packages[p].recipe, packages[p].bits, isa_name(isa), hash, packages[p].file);

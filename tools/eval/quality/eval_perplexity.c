@@ -7,54 +7,13 @@
 
 #include "model/json_text.h"
 #include "tools/eval/eval.h"
-#include "tools/eval/quality/perplexity.h"
+#include "tools/eval/quality/perplexity_golden.h"
 
-/* Relative tolerances of perplexity: of every window on the reference device, of all windows together with int8.
- * Rounding to int8 moves a token's loss by 0.1 (rms), hence the mean of 4,080 tokens by 0.16 % either way, beside its
- * own cost. */
+/* Relative tolerances of perplexity. The reference device has them for every window. A device of int8 has them for all
+ * windows together, beside two standard errors: rounding to int8 moves a token's loss by 0.1 (rms) either way, so that
+ * the mean of 4,080 tokens is off by 0.16 % by chance. */
 #define TOLERANCE 1e-4
-#define TOLERANCE_CPU 0.01
-
-/* Relative differences of perplexity from golden values. */
-typedef struct Deviation {
-    double overall; /* difference over all windows that both have */
-    double worst;   /* greatest difference of a single window */
-    char where[160];
-} Deviation;
-
-/* Compares with the golden "window_mean_nll" of each window from the start of the text, losses rounded to five
- * decimals. */
-static int perplexity_compare(const Perplexity *run, const EvalOptions *options, Deviation *deviation, ErrText *err) {
-    json_error_t error;
-    json_t *root = json_load_file(options->text.expect, 0, &error), *entry, *means, *mean;
-    double golden_sum = 0, sum = 0, relative;
-    size_t i, n = 0;
-
-    entry = root && options->text.name ? json_object_get(root, options->text.name) : root;
-    means = json_object_get(entry, "window_mean_nll");
-    if (!json_array_size(means) || (size_t)json_integer_value(json_object_get(entry, "window")) != run->window) {
-        err_set(err, -EINVAL, "%s: no entry '%s' with windows of %zu tokens (--name NAME)%s%s", options->text.expect,
-                options->text.name ? options->text.name : "", run->window, root ? "" : ": ", root ? "" : error.text);
-        json_decref(root);
-        return -EINVAL;
-    }
-    json_array_foreach(means, i, mean) {
-        if (i >= run->n_windows)
-            break;
-        golden_sum += json_number_value(mean);
-        sum += run->means[i];
-        n++;
-        relative = expm1(run->means[i] - json_number_value(mean));
-        if (fabs(relative) > fabs(deviation->worst)) {
-            deviation->worst = relative;
-            snprintf(deviation->where, sizeof(deviation->where), "window %zu: mean nll %.5f, golden %.5f", i,
-                     run->means[i], json_number_value(mean));
-        }
-    }
-    deviation->overall = expm1((sum - golden_sum) / (double)n);
-    json_decref(root);
-    return 0;
-}
+#define TOLERANCE_INT8 0.005
 
 static void print_window(void *arg, size_t index, double mean_nll, double perplexity_so_far) {
     printf("window %zu: mean nll %.5f, perplexity so far %.4f\n", index, mean_nll, perplexity_so_far);
@@ -85,8 +44,8 @@ int eval_perplexity(const EvalOptions *options) {
     bool reference = options->model.engine.load.device == ENGINE_DEVICE_REFERENCE;
     double tolerance = options->limits.tolerance >= 0 ? options->limits.tolerance
                        : reference                    ? TOLERANCE
-                                                      : TOLERANCE_CPU;
-    Deviation deviation = { 0 };
+                                                      : TOLERANCE_INT8;
+    GoldenDeviation deviation = { 0 };
     ShadowCounts shadow;
     ErrText err = { 0 };
     json_t *report, *means;
@@ -100,11 +59,9 @@ int eval_perplexity(const EvalOptions *options) {
     if (!isfinite(run.value))
         ok = false;
     if (options->text.expect) {
-        if (perplexity_compare(&run, options, &deviation, &err))
+        if (golden_deviation(&run, options->text.expect, options->text.name, &deviation, &err))
             return eval_fail(options, "%s", err.text);
-        /* A perplexity better than float's is an error of the reference device only, not of int8. */
-        ok = ok && (reference ? fabs(deviation.overall) : deviation.overall) <= tolerance;
-        ok = ok && (!reference || fabs(deviation.worst) <= tolerance);
+        ok = ok && golden_deviation_is_within(&deviation, tolerance, reference);
     }
     if (options->json.is_wanted) {
         report = eval_report_new(options, &model, "perplexity");
@@ -119,17 +76,21 @@ int eval_perplexity(const EvalOptions *options) {
         if (shadow.n_rows)
             report = eval_report_add(report, json_pack("{s:o}", "shadow", shadow_json(&shadow)));
         if (options->text.expect)
-            report = eval_report_add(report,
-                                     json_pack("{s:f, s:o, s:{s:o, s:o}}", "tolerance", tolerance, "deviation",
-                                               eval_json_real(deviation.overall), "worst", "deviation",
-                                               eval_json_real(deviation.worst), "where", json_text(deviation.where)));
+            report = eval_report_add(
+                report,
+                json_pack("{s:f, s:o, s:o, s:o, s:{s:o, s:o}}", "tolerance", tolerance, "deviation",
+                          eval_json_real(deviation.overall), "standard_error", eval_json_real(deviation.standard_error),
+                          "limit", eval_json_real(golden_deviation_limit(&deviation, tolerance, reference)), "worst",
+                          "deviation", eval_json_real(deviation.worst), "where", json_text(deviation.where)));
         return eval_print_json(options, report, ok ? EVAL_OK : EVAL_OUTSIDE);
     }
     printf("perplexity %.4f over %zu windows of %zu tokens, %zu scored in each (%s, %s)\n", run.value, run.n_windows,
            run.window, run.n_scored, engine_info(model.engine)->device, engine_info(model.engine)->kernel);
     print_shadow(&shadow);
     if (options->text.expect)
-        printf("golden: %+.4f %% (tolerance %g %%); worst window %+.4f %%\n  at %s\n%s\n", 100 * deviation.overall,
-               100 * tolerance, 100 * deviation.worst, deviation.where, ok ? "ok" : "OUTSIDE THE TOLERANCE");
+        printf("golden: %+.4f %%, standard error %.4f %%, limit %.4f %%; worst window %+.4f %%\n  at %s\n%s\n",
+               100 * deviation.overall, 100 * deviation.standard_error,
+               100 * golden_deviation_limit(&deviation, tolerance, reference), 100 * deviation.worst, deviation.where,
+               ok ? "ok" : "OUTSIDE THE TOLERANCE");
     return ok ? EVAL_OK : EVAL_OUTSIDE;
 }

@@ -38,6 +38,7 @@ static void test_sampler_uniform_is_philox(void **state) {
         assert_in_range((int)(sampler_uniform(42, position, SAMPLER_STREAM_DRAW) * 1000), 0, 999);
     assert_true(sampler_uniform(1, 7, SAMPLER_STREAM_DRAW) != sampler_uniform(2, 7, SAMPLER_STREAM_DRAW));
     assert_true(sampler_uniform(1, 7, SAMPLER_STREAM_DRAW) != sampler_uniform(1, 8, SAMPLER_STREAM_DRAW));
+    assert_true(sampler_uniform(1, 7, SAMPLER_STREAM_DRAW) != sampler_uniform(1, 7, SAMPLER_STREAM_XTC));
 }
 
 static void test_sampler_greedy_takes_the_first_largest(void **state) {
@@ -250,7 +251,45 @@ static void test_sampler_refuses_options(void **state) {
     REFUSED(min_p, -1);
     REFUSED(repetition_penalty, 0);
     REFUSED(repetition_penalty, NAN);
+    REFUSED(presence_penalty, 10.001f);
+    REFUSED(presence_penalty, NAN);
+    REFUSED(frequency_penalty, -10.001f);
+    REFUSED(frequency_penalty, NAN);
+    REFUSED(typical_p, 1.001f);
+    REFUSED(typical_p, -0.1f);
+    REFUSED(typical_p, NAN);
+    REFUSED(xtc_probability, 1.001f);
+    REFUSED(xtc_probability, NAN);
+    REFUSED(xtc_threshold, 0.501f);
+    REFUSED(xtc_threshold, NAN);
 #undef REFUSED
+    bad = good;
+    bad.dry.multiplier = -1;
+    assert_int_equal(sampler_options_check(&bad, &err), SAMPLER_E_OPTIONS);
+    assert_non_null(strstr(err.text, "dry_multiplier"));
+}
+
+static void test_sampler_refuses_biases(void **state) {
+    static const float good[] = { -1000, 1000, 0, -INFINITY }, bad[] = { -1000.1f, 1000.1f, INFINITY, NAN };
+    SamplerOptions options = SAMPLER_OPTIONS_GREEDY;
+    SamplerBias biases[SAMPLER_BIASES_MAX + 1] = { 0 };
+    ErrText err;
+
+    options.biases = biases;
+    options.n_biases = SAMPLER_BIASES_MAX;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        biases[i].bias = good[i];
+        assert_int_equal(sampler_options_check(&options, &err), 0);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        biases[SAMPLER_BIASES_MAX - 1] = (SamplerBias){ 7, bad[i] };
+        assert_int_equal(sampler_options_check(&options, &err), SAMPLER_E_OPTIONS);
+        assert_non_null(strstr(err.text, "token 7"));
+    }
+    biases[SAMPLER_BIASES_MAX - 1].bias = 0;
+    options.n_biases = SAMPLER_BIASES_MAX + 1;
+    assert_int_equal(sampler_options_check(&options, &err), SAMPLER_E_OPTIONS);
+    assert_non_null(strstr(err.text, "1025"));
 }
 
 int main(void) {
@@ -264,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_sampler_draws_only_what_is_kept_and_as_often),
         cmocka_unit_test(test_sampler_same_position_same_token),
         cmocka_unit_test(test_sampler_refuses_options),
+        cmocka_unit_test(test_sampler_refuses_biases),
     };
 
     return cmocka_run_group_tests_name("sampler", tests, setup, NULL);

@@ -19,6 +19,7 @@
 #define TEMPLATES_MAX 200
 #define MESSAGES_MAX 16
 #define MARKS_MAX 400
+#define CALLS_MAX 8
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
@@ -65,6 +66,15 @@ static void read_folder(const char *folder) {
     closedir(dir);
 }
 
+static ChatToolCall calls[CALLS_MAX]; /* of the conversation that was read last */
+static char *call_texts[CALLS_MAX];   /* owned: arguments that are objects in the golden file */
+static size_t n_calls;
+
+static void free_calls(void) {
+    while (n_calls)
+        free(call_texts[--n_calls]);
+}
+
 static int group_setup(void **state) {
     setenv("TZ", "UTC", 1);
     tzset();
@@ -74,9 +84,32 @@ static int group_setup(void **state) {
 }
 
 static int group_teardown(void **state) {
+    free_calls();
     while (n_templates)
         free(templates[--n_templates].source);
     return 0;
+}
+
+static void read_calls(const json_t *from, ChatMessage *message, bool *as_textp) {
+    const json_t *array = json_object_get(from, "tool_calls");
+
+    message->tool_call_id = json_string_value(json_object_get(from, "tool_call_id"));
+    message->name = json_string_value(json_object_get(from, "name"));
+    message->tool_calls = &calls[n_calls];
+    message->n_tool_calls = json_array_size(array);
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *call = json_array_get(array, i), *function = json_object_get(call, "function"),
+                     *arguments = json_object_get(function, "arguments");
+
+        assert_in_range(n_calls, 0, CALLS_MAX - 1);
+        *as_textp = json_is_string(arguments);
+        call_texts[n_calls] = json_is_string(arguments) ? NULL : json_dumps(arguments, 0);
+        calls[n_calls] = (ChatToolCall){ .id = json_string_value(json_object_get(call, "id")),
+                                         .name = json_string_value(json_object_get(function, "name")),
+                                         .arguments = json_is_string(arguments) ? json_string_value(arguments)
+                                                                                : call_texts[n_calls] };
+        n_calls++;
+    }
 }
 
 /* Reads a conversation of the golden file. content replaces each message's text; NULL: the text stays. */
@@ -86,14 +119,17 @@ static void read_conversation(const json_t *from, ChatInput *input, ChatMessage 
 
     *input = (ChatInput){ .messages = messages, .n_messages = json_array_size(array), .now_s = JINJA_GOLDEN_NOW_S };
     assert_in_range(input->n_messages, 1, MESSAGES_MAX);
+    free_calls();
     for (size_t i = 0; i < input->n_messages; i++) {
         const json_t *message = json_array_get(array, i), *text = json_object_get(message, "content");
         ChatRole role = CHAT_ROLE_SYSTEM;
 
         while (strcmp(chat_role_name(role), json_string_value(json_object_get(message, "role"))) != 0)
             role++;
-        messages[i] = (ChatMessage){ role, content ? content : json_string_value(text),
-                                     content ? strlen(content) : json_string_length(text) };
+        messages[i] = (ChatMessage){ .role = role,
+                                     .text = content ? content : json_string_value(text),
+                                     .len_bytes = content ? strlen(content) : json_string_length(text) };
+        read_calls(message, &messages[i], &input->calls_as_text);
     }
     *toolsp = tools ? json_dumps(tools, 0) : NULL;
     input->tools = *toolsp;

@@ -16,7 +16,7 @@
 #define TOOLS "[{\"name\": \"f\"}]"
 #define WITH(field, json) .field = (json), .field##_bytes = sizeof(json) - 1
 
-static const ChatMessage messages[] = { { CHAT_ROLE_USER, "hi", 2 } };
+static const ChatMessage messages[] = { { .role = CHAT_ROLE_USER, .text = "hi", .len_bytes = 2 } };
 
 typedef struct Templates {
     TokenizerFixture fixture;

@@ -50,6 +50,7 @@ typedef struct GenerationLogprobs {
 /* What an answer may be. */
 typedef struct GenerationConstraint {
     Constraint *it;  /* for the engine's vocabulary; the generation has a reference of its own; NULL: anything */
+    uint32_t entry;  /* where the prompt lets the answer begin: a number of the plan's entries; 0: its start */
     bool may_be_cut; /* max_tokens or the context's end may cut the text; by default it becomes whole in time */
 } GenerationConstraint;
 

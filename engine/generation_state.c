@@ -37,7 +37,7 @@ Generation *generation_free(Generation *generation) {
     generation_text_deinit(&generation->text);
     bill_settle(&generation->bill);
     free(generation->logits);
-    generation_sampling_deinit(generation);
+    generation_sampling_deinit(&generation->sampling);
     free(generation);
     return NULL;
 }
@@ -128,7 +128,7 @@ static int begin_constraint(Generation *generation, ErrText *err) {
 
     if (!constraint->it)
         return 0;
-    least = constraint_least_tokens(constraint->it);
+    least = constraint_least_tokens(constraint->it, constraint->entry);
     if (!constraint->may_be_cut && least > left) {
         const bool is_asked = generation->options.max_tokens == left;
 
@@ -136,7 +136,7 @@ static int begin_constraint(Generation *generation, ErrText *err) {
                        "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 ": %s",
                        left, least, is_asked ? "raise max_tokens" : "shorten the prompt, or raise the context");
     }
-    r = answer_constraint_new(&generation->constraint, constraint->it, !constraint->may_be_cut,
+    r = answer_constraint_new(&generation->constraint, constraint->it, constraint->entry, !constraint->may_be_cut,
                               engine_accounts(generation->engine));
     return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
            : r < 0 ? err_set(err, r, "no constraint: %s", strerror(-r))
@@ -219,7 +219,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                        byte_text(&left, options->kv_max_bytes));
     reserve_trees(generation);
     state_bytes = n_vocab * sizeof(float) + generation->capacity_tokens * sizeof(uint32_t) +
-                  generation_sampling_bytes(generation);
+                  generation_sampling_bytes(options, n_vocab, generation->capacity_tokens);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
     if (r)
@@ -233,7 +233,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->tokens.ids || copy_stops(generation))
         return err_no_memory(err);
-    r = generation_sampling_init(generation, err);
+    r = generation_sampling_init(&generation->sampling, &generation->options, engine, n_prompt,
+                                 generation->capacity_tokens, err);
     if (r)
         return r == -ENOMEM ? err_no_memory(err) : r;
     r = begin_constraint(generation, err);
@@ -246,7 +247,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
     detokenizer_init(
         &generation->text.detokenizer, engine_tokenizer(engine),
-        options->is_answer && !(options->constraint.it && constraint_begins_with_text(options->constraint.it)), false);
+        options->is_answer &&
+            !(options->constraint.it && constraint_begins_with_text(options->constraint.it, options->constraint.entry)),
+        false);
     if (answer_format_splits(&options->answer) &&
         answer_parts_new(&generation->text.parts, engine_tokenizer(engine), &options->answer))
         return err_no_memory(err);

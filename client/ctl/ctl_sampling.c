@@ -64,7 +64,7 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->no_reuse = ctl_has(ctl, "no-reuse");
     options->speculation = ctl_text(ctl, "speculation", NULL);
     options->no_history = ctl_has(ctl, "no-history");
-    return ctl_thinking(ctl, options);
+    return ctl_thinking(ctl, options) && ctl_tool_choice(ctl, options);
 }
 
 static double per_second(uint64_t n, uint64_t us) {
@@ -92,6 +92,8 @@ static void print_sampling(const CoordgenGenerateResult *result) {
     print_option("top-p", result->top_p, 1, from->top_p, from->family);
     print_option("min-p", result->min_p, 0, from->min_p, from->family);
     print_option("repetition-penalty", result->repetition_penalty, 1, from->repetition_penalty, from->family);
+    if (result->more_sampling)
+        ctl_print_more_sampling(result->more_sampling);
     fprintf(stderr, "seed %" PRIu64 "; at most %u tokens; repetition %s\n", result->seed, result->max_tokens,
             result->ends_repetition ? "ends it" : "is allowed");
 }

@@ -58,8 +58,11 @@ static int compile(ConstraintStore *store, ConstraintErrand *errand, Grammar **g
     _cleanup_(bill_settle) Bill bill = { 0 };
     GrammarLimits limits = CONSTRAINT_LIMITS;
     const size_t most_bytes = limits.memory_bytes_max;
-    int r = reserve(store, &bill, &limits, &errand->err);
+    int r;
 
+    if (errand->spec.form == CONSTRAINT_FORM_NONE)
+        return 0;
+    r = reserve(store, &bill, &limits, &errand->err);
     if (!r)
         r = constraint_spec_compile(&errand->spec, &limits, grammarp, &errand->err);
     if (r == CONSTRAINT_SPEC_E_TOO_COMPLEX && limits.memory_bytes_max < most_bytes)
@@ -68,8 +71,12 @@ static int compile(ConstraintStore *store, ConstraintErrand *errand, Grammar **g
 }
 
 static int build(ConstraintStore *store, ConstraintErrand *errand, Grammar *grammar) {
-    int r = constraint_spec_build(&errand->spec, grammar, errand->engine, &errand->constraint, &errand->err);
+    _cleanup_(bill_settle) Bill bill = { 0 };
+    GrammarLimits limits = CONSTRAINT_LIMITS;
+    int r = errand->spec.tools ? reserve(store, &bill, &limits, &errand->err) : 0; /* schemas of tools come now */
 
+    if (!r)
+        r = constraint_spec_build(&errand->spec, grammar, errand->engine, &errand->constraint, &errand->err);
     if (!r && constraint_charge(errand->constraint, store->accounts, ACCOUNT_ACTIVATIONS)) {
         errand->constraint = constraint_unref(errand->constraint);
         r = err_set(&errand->err, CONSTRAINT_SPEC_E_MEMORY, "no memory for the constraint");

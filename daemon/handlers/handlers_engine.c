@@ -12,7 +12,7 @@
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_queue.h"
-#include "daemon/requests/sampling_message.h"
+#include "daemon/requests/request_sampling.h"
 #include "daemon/requests/session.h"
 #include "proto/proto_check.h"
 #include "spec/speculator.h"
@@ -137,7 +137,7 @@ static int take_sampling(Request *request, const Coordgen__V1__SamplingOptions *
         if (!request->input.biases)
             return r ? r : err_raise(-ENOMEM);
     }
-    generate->sampling_fields = sampling_message_take(from, request->input.biases, &asked);
+    generate->sampling_fields = request_sampling_take(from, request->input.biases, &asked);
     asked.seed = from->has_seed ? from->seed : random_seed();
     generate->samples_as_model = config->generations.sampling_defaults == CONFIG_SAMPLING_MODEL;
     sampling_choose(&generate->sampling, NULL, &asked, generate->sampling_fields);
@@ -175,6 +175,30 @@ static void take_constraint(Request *request, const Coordgen__V1__Constraint *co
     spec->n_bytes = strlen(spec->text);
     spec->is_compact = constraint->compact;
     request->job.generate.options.constraint.may_be_cut = constraint->has_end_in_time && !constraint->end_in_time;
+}
+
+/* Takes what the model may do with the tools. Its calls are constrained by their schemas. */
+static void take_calls(Request *request, const Coordgen__V1__ToolChoice *choice) {
+    static const CallMode modes[] = {
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_UNSPECIFIED] = CALL_MODE_AUTO,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NONE] = CALL_MODE_NONE,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_AUTO] = CALL_MODE_AUTO,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_REQUIRED] = CALL_MODE_REQUIRED,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NAMED] = CALL_MODE_NAMED,
+    };
+    ChatInput *chat = &request->job.input.chat;
+    ConstraintSpec *spec = &request->input.constraint.spec;
+    const CallMode mode = !chat->tools ? CALL_MODE_NONE : choice ? modes[choice->mode] : CALL_MODE_AUTO;
+
+    if (mode == CALL_MODE_NONE || (mode == CALL_MODE_AUTO && chat_is_empty_json(chat->tools, chat->tools_bytes)))
+        return;
+    chat->offers_calls = true;
+    request->job.input.calls = (CallChoice){ .mode = mode,
+                                             .name = mode == CALL_MODE_NAMED ? choice->name : NULL,
+                                             .is_single = choice && choice->single };
+    spec->tools = chat->tools;
+    spec->tools_bytes = chat->tools_bytes;
+    spec->choice = request->job.input.calls;
 }
 
 static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
@@ -293,12 +317,18 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generate.options.stops[i] = generate->stop[i];
     take_constraint(request, generate->constraint);
+    if (!generate->constraint) /* max_tokens may cut an answer off whose thinking alone is limited */
+        job->generate.options.constraint.may_be_cut = true;
+    request->input.constraint.spec.may_think = is_chat;
+    request->input.constraint.spec.thinking_tokens =
+        generate->has_thinking_tokens ? generate->thinking_tokens : THINKING_NO_LIMIT;
     take_tools(&job->input.chat, generate->tools, generate->documents);
     job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
+    take_calls(request, generate->tool_choice);
     take_kwargs(&job->input.chat, generate->template_kwargs);
     if (generate->has_thinking_tokens)
         job->input.chat.thinking = generate->thinking_tokens ? CHAT_THINKING_ON : CHAT_THINKING_OFF;
-    job->input.chat.is_thinkingp = &job->run.is_thinking;
+    job->input.chat.placep = &job->run.place;
     job->input.splits = generate->has_split ? generate->split : is_chat;
     r = take_sampling(request, generate->sampling, config);
     if (!r)
@@ -339,6 +369,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->input.count_only = tokenize->count_only;
     job->input.render_only = tokenize->render_only;
     take_tools(&job->input.chat, tokenize->tools, tokenize->documents);
+    job->input.chat.offers_calls = tokenize->tools != NULL;
     take_kwargs(&job->input.chat, tokenize->template_kwargs);
     job->input.chat.no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {

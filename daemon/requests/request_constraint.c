@@ -79,11 +79,11 @@ bool request_constraint_take(ConstraintStore *store, Request **requestp, int *rp
 
 const char *request_constraint_field(const Request *request) {
     static const char *const fields[] = {
-        [CONSTRAINT_FORM_NONE] = "generate.constraint",
+        [CONSTRAINT_FORM_NONE] = "generate.thinking_tokens",
         [CONSTRAINT_FORM_JSON_SCHEMA] = "generate.constraint.json_schema",
         [CONSTRAINT_FORM_GBNF] = "generate.constraint.gbnf",
         [CONSTRAINT_FORM_REGEX] = "generate.constraint.regex",
     };
 
-    return fields[request->input.constraint.spec.form];
+    return request->input.constraint.spec.tools ? "generate.tools" : fields[request->input.constraint.spec.form];
 }

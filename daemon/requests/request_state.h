@@ -3,11 +3,11 @@
 #ifndef COORDGEN_DAEMON_REQUEST_STATE_H
 #define COORDGEN_DAEMON_REQUEST_STATE_H
 
-#include "daemon/requests/request_answer.h"
 #include "daemon/constraint/constraint_store.h"
 #include "daemon/engine/job.h"
 #include "daemon/models/model.h"
 #include "daemon/net/peer.h"
+#include "daemon/requests/request_answer.h"
 #include "daemon/requests/session.h"
 
 typedef enum RequestState {

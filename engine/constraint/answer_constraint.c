@@ -38,7 +38,7 @@ static int charge(AnswerConstraint *answer) {
                           n_bytes - answer->bill.bytes + CHARGE_BYTES);
 }
 
-int answer_constraint_new(AnswerConstraint **answerp, Constraint *constraint, bool ends_in_time,
+int answer_constraint_new(AnswerConstraint **answerp, Constraint *constraint, uint32_t entry, bool ends_in_time,
                           AccountTable *accounts) {
     _cleanup_(answer_constraint_freep) AnswerConstraint *answer = calloc(1, sizeof(*answer));
     const uint32_t n_vocab = constraint_vocabulary_n_vocab(constraint_vocabulary(constraint));
@@ -61,7 +61,7 @@ int answer_constraint_new(AnswerConstraint **answerp, Constraint *constraint, bo
     answer->mask = calloc(TOKEN_MASK_WORDS(n_vocab), sizeof(*answer->mask));
     if (!answer->mask)
         return err_raise(-ENOMEM);
-    answer->state = constraint_run_start(answer->run);
+    answer->state = constraint_run_start_at(answer->run, entry);
     *answerp = steal(&answer);
     return 0;
 }

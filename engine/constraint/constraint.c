@@ -76,6 +76,25 @@ static uint32_t least_of_free(const Constraint *constraint, const ConstraintFree
                segment->over == CONSTRAINT_END ? CONSTRAINT_NO_END : constraint_least_of(constraint, segment->over));
 }
 
+/* Returns the tokens of the shortest way from a segment's start, by what is known of the others. own: of a GRAMMAR's
+ * own text. */
+static uint32_t least_of_segment(const Constraint *constraint, const ConstraintSegment *segment, const uint32_t *own) {
+    const uint32_t next = segment->kind == CONSTRAINT_FREE ? 0 : constraint_least_of(constraint, segment->next);
+
+    switch (segment->kind) {
+    case CONSTRAINT_FREE:
+        return least_of_free(constraint, segment->free);
+    case CONSTRAINT_CHOICE:
+        return MIN(next, constraint_add_tokens(1, constraint_least_of(constraint, segment->chosen)));
+    case CONSTRAINT_TOKENS:
+        return constraint_add_tokens(segment->n_tokens, next);
+    case CONSTRAINT_GRAMMAR:
+        break;
+    }
+    return segment->is_limited ? constraint_least_of(constraint, segment->over)
+                               : constraint_add_tokens(own[segment->source], next);
+}
+
 /* Finds the shortest ways of all segments: those to nearer ends first, until nothing gets shorter. */
 static int find_least(Constraint *constraint) {
     _cleanup_(freep) uint32_t *own = calloc(constraint->n_sources + 1, sizeof(*own));
@@ -95,12 +114,7 @@ static int find_least(Constraint *constraint) {
         has_changed = false;
         for (uint32_t i = 0; i < constraint->n_segments; i++) {
             ConstraintSegment *segment = &constraint->segments[i];
-            const uint32_t least =
-                segment->kind == CONSTRAINT_FREE
-                    ? least_of_free(constraint, segment->free)
-                    : constraint_add_tokens(segment->kind == CONSTRAINT_TOKENS ? segment->n_tokens
-                                                                               : own[segment->source],
-                                            constraint_least_of(constraint, segment->next));
+            const uint32_t least = least_of_segment(constraint, segment, own);
 
             if (least >= segment->least)
                 continue;
@@ -146,6 +160,8 @@ int constraint_new(Constraint **constraintp, ConstraintPlan *plan, ConstraintVoc
     constraint->vocabulary = constraint_vocabulary_ref(vocabulary);
     constraint->n_segments = plan->n;
     constraint->start = plan->start;
+    constraint->n_entries = plan->n_entries;
+    memcpy(constraint->entries, plan->entries, sizeof(constraint->entries));
     constraint->segments = steal(&plan->segments);
     *plan = (ConstraintPlan){ 0 };
     r = find_sources(constraint);
@@ -154,7 +170,7 @@ int constraint_new(Constraint **constraintp, ConstraintPlan *plan, ConstraintVoc
     if (r)
         return r < 0 ? err_set(err, r, "out of memory")
                      : err_set(err, r, "the shortest text of the constraint is too long or too complex to be found");
-    if (constraint_least_tokens(constraint) == CONSTRAINT_NO_END)
+    if (constraint_least_tokens(constraint, 0) == CONSTRAINT_NO_END)
         return err_set(err, CONSTRAINT_E_PLAN, "the model's tokens cannot write any text of the constraint");
     *constraintp = steal(&constraint);
     return 0;
@@ -182,12 +198,16 @@ Constraint *constraint_unref(Constraint *constraint) {
     return NULL;
 }
 
-uint32_t constraint_least_tokens(const Constraint *constraint) {
-    return constraint->segments[constraint->start].least;
+uint32_t constraint_least_tokens(const Constraint *constraint, uint32_t entry) {
+    return constraint->segments[constraint_entry(constraint, entry)].least;
 }
 
-bool constraint_begins_with_text(const Constraint *constraint) {
-    return constraint->segments[constraint->start].kind == CONSTRAINT_GRAMMAR;
+bool constraint_begins_with_text(const Constraint *constraint, uint32_t entry) {
+    const ConstraintSegment *segment = &constraint->segments[constraint_entry(constraint, entry)];
+
+    if (segment->kind == CONSTRAINT_CHOICE && segment->next != CONSTRAINT_END)
+        segment = &constraint->segments[segment->next];
+    return segment->kind == CONSTRAINT_GRAMMAR && !segment->is_limited;
 }
 
 ConstraintVocabulary *constraint_vocabulary(const Constraint *constraint) {

@@ -25,12 +25,14 @@ enum {
     CONSTRAINT_SEGMENTS_MAX = 1024, /* of a plan */
     CONSTRAINT_TRIGGERS_MAX = 64,   /* of a segment */
     CONSTRAINT_TOKENS_MAX = 4096,   /* of a segment */
+    CONSTRAINT_ENTRIES_MAX = 2,
 };
 
 typedef enum ConstraintKind {
     CONSTRAINT_GRAMMAR, /* a text of the grammar, whole; then `next` */
     CONSTRAINT_FREE,    /* any tokens, until a trigger comes */
     CONSTRAINT_TOKENS,  /* exactly these tokens; then `next` */
+    CONSTRAINT_CHOICE,  /* a token leads to a segment; else `next` begins */
 } ConstraintKind;
 
 /* In a FREE segment, the token (of any kind, the end tokens excepted) leads to a segment, which begins behind it. */
@@ -61,6 +63,10 @@ typedef struct ConstraintPlan {
     struct ConstraintSegment *segments; /* private */
     uint32_t n, room;
     uint32_t start; /* segment where the answer begins; 0 by default */
+    /* Further segments where an answer may begin, by what its prompt has. An answer chooses by number: 0 is `start`,
+     * and so is every number that the plan does not have. */
+    uint32_t entries[CONSTRAINT_ENTRIES_MAX];
+    uint32_t n_entries;
     int failure;
 } ConstraintPlan;
 
@@ -71,7 +77,11 @@ void constraint_plan_deinit(ConstraintPlan *plan);
 uint32_t constraint_plan_add_grammar(ConstraintPlan *plan, Grammar *grammar, uint32_t next);
 uint32_t constraint_plan_add_tokens(ConstraintPlan *plan, const uint32_t *tokens, size_t n, uint32_t next);
 uint32_t constraint_plan_add_free(ConstraintPlan *plan, const ConstraintFree *segment);
-/* Sets what follows a GRAMMAR or TOKENS segment. */
+uint32_t constraint_plan_add_choice(ConstraintPlan *plan, uint32_t token, uint32_t chosen, uint32_t next);
+/* Limits a GRAMMAR segment to so many tokens; then `over` begins, a TOKENS segment, wherever the text is. As in a FREE
+ * segment it begins earlier near the end of the answer's room. */
+void constraint_plan_set_limit(ConstraintPlan *plan, uint32_t segment, uint32_t tokens_max, uint32_t over);
+/* Sets what follows a GRAMMAR, TOKENS or CHOICE segment. */
 void constraint_plan_set_next(ConstraintPlan *plan, uint32_t segment, uint32_t next);
 
 /* --- constraints -------------------------------------------------------------------------------------------------- */
@@ -94,10 +104,10 @@ Constraint *constraint_ref(Constraint *constraint);
 Constraint *constraint_unref(Constraint *constraint); /* NULL is allowed; returns NULL */
 DEFINE_CLEANUP(Constraint, constraint_unref)
 
-/* Returns the least number of tokens of a whole answer, as far as it is known: no answer needs more. */
-uint32_t constraint_least_tokens(const Constraint *constraint);
+/* Returns the least number of tokens of a whole answer that begins at an entry, as far as it is known: no answer needs more. */
+uint32_t constraint_least_tokens(const Constraint *constraint, uint32_t entry);
 /* Whether text of a grammar comes first: then a space that a tokenizer puts before texts counts as text. */
-bool constraint_begins_with_text(const Constraint *constraint);
+bool constraint_begins_with_text(const Constraint *constraint, uint32_t entry);
 ConstraintVocabulary *constraint_vocabulary(const Constraint *constraint);
 /* Charges its memory until it is freed. Call it once, before other threads know the constraint. 0, ACCOUNT_E_LIMIT. */
 int constraint_charge(Constraint *constraint, AccountTable *accounts, AccountId id);

@@ -134,7 +134,7 @@ int constraint_run_forced(ConstraintRun *run, ConstraintState state, const uint3
         const ConstraintSegment *segment = constraint_run_segment(run, state);
         const uint32_t before = state.segment;
 
-        if (segment->kind == CONSTRAINT_FREE)
+        if (segment->kind == CONSTRAINT_FREE || segment->kind == CONSTRAINT_CHOICE)
             break;
         if (segment->kind == CONSTRAINT_GRAMMAR) {
             r = follow_grammar(run, &state, &bytes);

@@ -53,7 +53,10 @@ static int add_grammar(const MaskWork *work, ConstraintState state) {
     GrammarMatcher *matcher = constraint_run_begin_call(run, segment);
     int r;
 
-    if (work->n_left == NO_LIMIT)
+    /* Behind each token of a limited text its end tokens may begin. */
+    if (segment->is_limited && !is_in_time(work, constraint_add_tokens(1, segment->least)))
+        return 0;
+    if (work->n_left == NO_LIMIT || segment->is_limited)
         r = grammar_matcher_mask(matcher, state.grammar, run->scratch);
     else if (behind < work->n_left)
         r = grammar_matcher_mask_to_end(matcher, state.grammar, work->n_left - behind, run->scratch);
@@ -127,6 +130,11 @@ static void add_tokens(const MaskWork *work, ConstraintState state) {
         set_bit(work->mask, segment->tokens[state.count]);
 }
 
+static void add_choice(const MaskWork *work, const ConstraintSegment *segment) {
+    if (is_in_time(work, constraint_add_tokens(1, constraint_least_of(work->run->constraint, segment->chosen))))
+        set_bit(work->mask, segment->token);
+}
+
 /* Adds what may come in the state's segment, and, where a grammar may end, in those behind. */
 static int add_all(const MaskWork *work, ConstraintState state) {
     ConstraintRun *run = work->run;
@@ -146,12 +154,17 @@ static int add_all(const MaskWork *work, ConstraintState state) {
             add_free(work, state);
         if (segment->kind == CONSTRAINT_TOKENS)
             add_tokens(work, state);
-        if (segment->kind != CONSTRAINT_GRAMMAR)
+        if (segment->kind == CONSTRAINT_CHOICE)
+            add_choice(work, segment);
+        if (segment->kind == CONSTRAINT_FREE || segment->kind == CONSTRAINT_TOKENS)
             return 0;
-        r = add_grammar(work, state);
-        if (r || !grammar_matcher_is_end_allowed(run->matchers[segment->source].it, state.grammar))
+        r = segment->kind == CONSTRAINT_GRAMMAR ? add_grammar(work, state) : 0;
+        if (r)
             return r;
-        if (segment->next != CONSTRAINT_END && (r = take_grammar(work, state)))
+        if (segment->kind == CONSTRAINT_GRAMMAR &&
+            !grammar_matcher_is_end_allowed(run->matchers[segment->source].it, state.grammar))
+            return r;
+        if (segment->kind == CONSTRAINT_GRAMMAR && segment->next != CONSTRAINT_END && (r = take_grammar(work, state)))
             return r;
         state = constraint_run_enter(run, segment->next);
     }
@@ -177,7 +190,7 @@ int constraint_run_end_tokens(ConstraintRun *run, ConstraintState state, uint32_
     if (state.segment == CONSTRAINT_END)
         return 0;
     segment = constraint_run_segment(run, state);
-    if (segment->kind == CONSTRAINT_FREE) {
+    if (segment->kind == CONSTRAINT_FREE || segment->kind == CONSTRAINT_CHOICE || segment->is_limited) {
         *n_tokensp = segment->least;
         return 0;
     }
@@ -198,9 +211,11 @@ ConstraintState constraint_run_in_time(const ConstraintRun *run, ConstraintState
     if (state.segment == CONSTRAINT_END)
         return state;
     segment = constraint_run_segment(run, state);
+    if (segment->is_limited)
+        return n_left != segment->least ? state : constraint_run_enter(run, segment->over);
     if (segment->kind != CONSTRAINT_FREE || segment->free->is_end_allowed || segment->free->over == CONSTRAINT_END ||
         n_left != constraint_least_of(run->constraint, segment->free->over))
-        return state;
+        return state; /* with fewer tokens left than that, a trigger alone can end the segment in time */
     return constraint_run_enter(run, segment->free->over);
 }
 

@@ -80,6 +80,24 @@ uint32_t constraint_plan_add_free(ConstraintPlan *plan, const ConstraintFree *fr
     return plan->n - 1;
 }
 
+uint32_t constraint_plan_add_choice(ConstraintPlan *plan, uint32_t token, uint32_t chosen, uint32_t next) {
+    ConstraintSegment *segment = add_segment(plan, CONSTRAINT_CHOICE, next);
+
+    if (!segment)
+        return CONSTRAINT_END;
+    segment->token = token;
+    segment->chosen = chosen;
+    return plan->n - 1;
+}
+
+void constraint_plan_set_limit(ConstraintPlan *plan, uint32_t segment, uint32_t tokens_max, uint32_t over) {
+    if (segment >= plan->n)
+        return;
+    plan->segments[segment].is_limited = true;
+    plan->segments[segment].tokens_max = tokens_max;
+    plan->segments[segment].over = over;
+}
+
 void constraint_plan_set_next(ConstraintPlan *plan, uint32_t segment, uint32_t next) {
     if (segment < plan->n)
         plan->segments[segment].next = next;
@@ -116,6 +134,26 @@ static int check_free(const ConstraintPlan *plan, uint32_t number, const Constra
     return 0;
 }
 
+static int check_choice(const ConstraintPlan *plan, uint32_t number, const ConstraintVocabulary *vocabulary,
+                        ErrText *err) {
+    const ConstraintSegment *segment = &plan->segments[number];
+
+    if (segment->token >= constraint_vocabulary_n_vocab(vocabulary) ||
+        constraint_vocabulary_is_end(vocabulary, segment->token) || !is_segment(plan, segment->chosen))
+        return err_set(err, CONSTRAINT_E_PLAN, "segment %u chooses segment %u of %u at token %u", number,
+                       segment->chosen, plan->n, segment->token);
+    return 0;
+}
+
+static int check_limit(const ConstraintPlan *plan, uint32_t number, ErrText *err) {
+    const ConstraintSegment *segment = &plan->segments[number];
+
+    if (segment->is_limited &&
+        (!is_segment(plan, segment->over) || plan->segments[segment->over].kind != CONSTRAINT_TOKENS))
+        return err_set(err, CONSTRAINT_E_PLAN, "segment %u has a limit, but no segment of tokens behind it", number);
+    return 0;
+}
+
 static int check_tokens(const ConstraintPlan *plan, uint32_t number, const ConstraintVocabulary *vocabulary,
                         ErrText *err) {
     const ConstraintSegment *segment = &plan->segments[number];
@@ -141,6 +179,10 @@ int constraint_plan_check(const ConstraintPlan *plan, const ConstraintVocabulary
                                            CONSTRAINT_SEGMENTS_MAX, CONSTRAINT_TOKENS_MAX);
     if (!is_segment(plan, plan->start))
         return err_set(err, CONSTRAINT_E_PLAN, "the plan begins with segment %u of %u", plan->start, plan->n);
+    for (uint32_t i = 0; i < plan->n_entries; i++)
+        if (!is_segment(plan, plan->entries[i]))
+            return err_set(err, CONSTRAINT_E_PLAN, "the plan may begin with segment %u of %u", plan->entries[i],
+                           plan->n);
     for (uint32_t i = 0; i < plan->n && !r; i++) {
         const ConstraintSegment *segment = &plan->segments[i];
 
@@ -151,6 +193,10 @@ int constraint_plan_check(const ConstraintPlan *plan, const ConstraintVocabulary
             r = check_free(plan, i, vocabulary, err);
         if (segment->kind == CONSTRAINT_TOKENS)
             r = check_tokens(plan, i, vocabulary, err);
+        if (segment->kind == CONSTRAINT_CHOICE)
+            r = check_choice(plan, i, vocabulary, err);
+        if (segment->kind == CONSTRAINT_GRAMMAR)
+            r = check_limit(plan, i, err);
     }
     return r;
 }

@@ -13,11 +13,15 @@
 
 typedef struct ConstraintSegment {
     ConstraintKind kind;
-    uint32_t next;        /* GRAMMAR, TOKENS */
-    Grammar *grammar;     /* GRAMMAR: counted */
-    uint32_t source;      /* GRAMMAR: its ConstraintSource */
-    uint32_t *tokens;     /* TOKENS: owned */
-    uint32_t n_tokens;    /* at least 1 */
+    uint32_t next;     /* GRAMMAR, TOKENS */
+    Grammar *grammar;  /* GRAMMAR: counted */
+    uint32_t source;   /* GRAMMAR: its ConstraintSource */
+    uint32_t *tokens;  /* TOKENS: owned */
+    uint32_t n_tokens; /* at least 1 */
+    uint32_t token;    /* CHOICE: leads to `chosen` */
+    uint32_t chosen;
+    bool is_limited; /* GRAMMAR: to tokens_max tokens, then `over` */
+    uint32_t tokens_max, over;
     ConstraintFree *free; /* FREE: owned */
     uint32_t least;       /* tokens of a short way from its start to an end of the answer */
 } ConstraintSegment;
@@ -34,6 +38,8 @@ struct Constraint {
     ConstraintSegment *segments;
     uint32_t n_segments;
     uint32_t start;
+    uint32_t entries[CONSTRAINT_ENTRIES_MAX];
+    uint32_t n_entries;
     pthread_mutex_t lock;
     ConstraintSource *sources; /* [n_sources]; const but for the spares */
     uint32_t n_sources;
@@ -47,6 +53,11 @@ int constraint_plan_check(const ConstraintPlan *plan, const ConstraintVocabulary
 int constraint_take_matcher(Constraint *constraint, uint32_t source, GrammarMatcher **matcherp);
 /* Leaves a matcher to later runs, or frees it. */
 void constraint_give_matcher(Constraint *constraint, uint32_t source, GrammarMatcher *matcher);
+
+/* Returns the segment of an entry. */
+static inline uint32_t constraint_entry(const Constraint *constraint, uint32_t entry) {
+    return entry && entry <= constraint->n_entries ? constraint->entries[entry - 1] : constraint->start;
+}
 
 /* Adds tokens of two parts of a way. */
 static inline uint32_t constraint_add_tokens(uint32_t a, uint32_t b) {

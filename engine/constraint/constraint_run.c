@@ -96,8 +96,13 @@ static bool is_over(const ConstraintRun *run, ConstraintState state, uint32_t *n
 
     *nextp = segment->kind == CONSTRAINT_FREE ? segment->free->over : segment->next;
     switch (segment->kind) {
+    case CONSTRAINT_CHOICE:
+        return false;
     case CONSTRAINT_GRAMMAR:
-        return grammar_matcher_is_complete(run->matchers[segment->source].it, state.grammar);
+        if (grammar_matcher_is_complete(run->matchers[segment->source].it, state.grammar))
+            return true;
+        *nextp = segment->over;
+        return segment->is_limited && state.count >= segment->tokens_max;
     case CONSTRAINT_FREE:
         return segment->free->tokens_max != UINT32_MAX && state.count >= segment->free->tokens_max;
     default:
@@ -122,7 +127,11 @@ ConstraintState constraint_run_enter(const ConstraintRun *run, uint32_t segment)
 }
 
 ConstraintState constraint_run_start(const ConstraintRun *run) {
-    return constraint_run_enter(run, run->constraint->start);
+    return constraint_run_start_at(run, 0);
+}
+
+ConstraintState constraint_run_start_at(const ConstraintRun *run, uint32_t entry) {
+    return constraint_run_enter(run, constraint_entry(run->constraint, entry));
 }
 
 int constraint_run_renew(ConstraintRun *run, const uint32_t *tokens, size_t n, ConstraintState *statep) {
@@ -216,6 +225,10 @@ int constraint_run_advance(ConstraintRun *run, ConstraintState state, uint32_t t
             r = is_end(run, token) ? 0 : CONSTRAINT_E_REFUSED;
         } else if (segment->kind == CONSTRAINT_FREE) {
             r = advance_free(run, state, token, &next);
+        } else if (segment->kind == CONSTRAINT_CHOICE) {
+            may_leave = segment->token != token;
+            next = constraint_run_enter(run, may_leave ? segment->next : segment->chosen);
+            r = may_leave ? CONSTRAINT_E_REFUSED : 0;
         } else if (segment->kind == CONSTRAINT_GRAMMAR) {
             r = advance_grammar(run, state, token, &next, &may_leave);
         } else {
@@ -233,9 +246,10 @@ bool constraint_run_is_end_allowed(const ConstraintRun *run, ConstraintState sta
     for (uint32_t i = 0; i <= run->constraint->n_segments && state.segment != CONSTRAINT_END; i++) {
         const ConstraintSegment *segment = constraint_run_segment(run, state);
 
-        if (segment->kind != CONSTRAINT_GRAMMAR)
+        if (segment->kind == CONSTRAINT_FREE || segment->kind == CONSTRAINT_TOKENS)
             return segment->kind == CONSTRAINT_FREE && segment->free->is_end_allowed;
-        if (!grammar_matcher_is_end_allowed(run->matchers[segment->source].it, state.grammar))
+        if (segment->kind == CONSTRAINT_GRAMMAR &&
+            !grammar_matcher_is_end_allowed(run->matchers[segment->source].it, state.grammar))
             return false;
         state = constraint_run_enter(run, segment->next);
     }

@@ -32,6 +32,7 @@ void constraint_run_refuel(ConstraintRun *run, uint32_t n_rows);
 int constraint_run_renew(ConstraintRun *run, const uint32_t *tokens, size_t n, ConstraintState *statep);
 
 ConstraintState constraint_run_start(const ConstraintRun *run);
+ConstraintState constraint_run_start_at(const ConstraintRun *run, uint32_t entry); /* an entry of the plan */
 /* Advances by a token of any kind; this is also how a single candidate is tested. An end token leads to CONSTRAINT_END
  * where the answer may end. 0: *nextp is the state behind it; CONSTRAINT_E_REFUSED; CONSTRAINT_E_TOO_COMPLEX;
  * -errno. */

@@ -28,13 +28,11 @@ struct AnswerParts {
     PartsState state;
     bool drops_space; /* the white space that comes next stands beside a mark */
     StrBuf held;      /* bytes that may still become a mark, or white space beside one */
-    /* Of the call: */
-    void *parser; /* [format.calls->parser_bytes] */
-    StrBuf raw;   /* its bytes from the start mark on, until its first piece */
-    bool has_piece;
+    void *parser;     /* [format.calls->parser_bytes]: of the call */
+    StrBuf raw;       /* the call's bytes from the start mark on, until its first piece */
+    bool has_piece;   /* the call has given out a piece */
     uint32_t n_calls;
-    /* Of the callback under way: */
-    AnswerPieceFn *fn;
+    AnswerPieceFn *fn; /* fn and arg: the callback of the function under way */
     void *arg;
 };
 
@@ -49,7 +47,7 @@ int answer_parts_new(AnswerParts **partsp, const Tokenizer *tokenizer, const Ans
     parts->tokenizer = tokenizer;
     parts->format = *format;
     parts->state = format->is_thinking ? PARTS_THINKING : PARTS_FRONT;
-    parts->drops_space = format->is_thinking;
+    parts->drops_space = format->is_thinking || format->is_behind;
     if (calls) {
         for (size_t i = 0; i < calls->n_starts; i++)
             parts->start_ids[i] = tokenizer_find_added(tokenizer, calls->starts[i].text);
@@ -228,7 +226,8 @@ static size_t push_call(AnswerParts *parts, const char *text, size_t len_bytes, 
     return n_taken;
 }
 
-/* Begins a call at a start mark. @mark: as the parser sees it. @shown: what the text has instead, if this is no call. */
+/* Begins a call at a start mark. @space: white space before the mark. @shown: what the text has instead of the mark if
+ * this turns out to be no call. */
 static int begin_call(AnswerParts *parts, size_t start, bool is_token, const char *space, size_t space_bytes,
                       const char *shown) {
     const CallFormat *calls = parts->format.calls;

@@ -28,6 +28,7 @@ typedef void AnswerPieceFn(void *arg, const AnswerPiece *piece);
 typedef struct AnswerFormat {
     ThinkingMarks thinking;  /* without texts: no thinking */
     bool is_thinking;        /* the prompt ends inside the thinking */
+    bool is_behind;          /* the prompt ends behind the thinking: white space that comes first stands beside it */
     const CallFormat *calls; /* NULL: no calls */
     const CallTools *tools;  /* for the parser; outlives the splitter; may be NULL */
 } AnswerFormat;

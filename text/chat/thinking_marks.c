@@ -52,18 +52,19 @@ ThinkingMarks thinking_marks_of(ThinkingPairs pairs, const Tokenizer *tokenizer)
     return found;
 }
 
-static bool is_own(const uint8_t *own, size_t len_bytes) {
-    return !memchr(own, 0, len_bytes);
+/* Whether a mark ends at a place, in the template's own bytes. */
+static bool ends_with(const char *prompt, const uint8_t *own, size_t len_bytes, const char *mark) {
+    const size_t n = strlen(mark);
+
+    return len_bytes >= n && !memcmp(prompt + len_bytes - n, mark, n) && !memchr(own + len_bytes - n, 0, n);
 }
 
-bool thinking_is_open(const ThinkingMarks *marks, const char *prompt, const uint8_t *own, size_t len_bytes) {
-    const size_t open_bytes = marks->open ? strlen(marks->open) : 0;
-
-    for (size_t i = len_bytes; open_bytes && i-- > 0;) {
-        if (!own[i] || strchr(" \t\r\n", prompt[i]))
-            continue;
-        return i + 1 >= open_bytes && !memcmp(prompt + i + 1 - open_bytes, marks->open, open_bytes) &&
-               is_own(own + i + 1 - open_bytes, open_bytes);
-    }
-    return false;
+ThinkingPlace thinking_place_of(const ThinkingMarks *marks, const char *prompt, const uint8_t *own, size_t len_bytes) {
+    if (!marks->open)
+        return THINKING_BEFORE;
+    while (len_bytes && (!own[len_bytes - 1] || strchr(" \t\r\n", prompt[len_bytes - 1])))
+        len_bytes--;
+    return ends_with(prompt, own, len_bytes, marks->open)    ? THINKING_INSIDE
+           : ends_with(prompt, own, len_bytes, marks->close) ? THINKING_BEHIND
+                                                             : THINKING_BEFORE;
 }

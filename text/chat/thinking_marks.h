@@ -30,8 +30,16 @@ ThinkingMarks thinking_marks_of(ThinkingPairs pairs, const Tokenizer *tokenizer)
 static inline bool thinking_marks_are_tokens(const ThinkingMarks *marks) {
     return marks->open_id != TOKEN_NONE;
 }
-/* Whether a prompt ends inside the thinking: the last mark that the template wrote is the opening one, and the template
- * wrote nothing but white space behind it. @own: [len_bytes] 1 where the template wrote the byte. */
-bool thinking_is_open(const ThinkingMarks *marks, const char *prompt, const uint8_t *own, size_t len_bytes);
+/* Where a prompt ends. */
+typedef enum ThinkingPlace {
+    THINKING_BEFORE, /* the model may begin to think */
+    THINKING_INSIDE, /* the template has opened the thinking */
+    THINKING_BEHIND, /* the template has closed the thinking, which is empty */
+    _THINKING_PLACE_N,
+} ThinkingPlace;
+
+/* Tells where a prompt ends: which mark the template wrote last, with nothing of its own behind but white space.
+ * @own: [len_bytes] 1 where the template wrote the byte. */
+ThinkingPlace thinking_place_of(const ThinkingMarks *marks, const char *prompt, const uint8_t *own, size_t len_bytes);
 
 #endif

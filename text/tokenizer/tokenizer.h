@@ -70,7 +70,8 @@ bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id); /* has no te
 bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const char *text);
 /* Id of a token by its text as it stands in the file, or TOKEN_NONE. */
 uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text);
-/* Id of a control token or user-defined token by its text, which ordinary text in a chat never becomes, or TOKEN_NONE. */
+/* Returns the id of a control token or user-defined token by its text, or TOKEN_NONE. The template's own text alone can
+ * become such a token in a chat, if the template writes it. */
 uint32_t tokenizer_find_added(const Tokenizer *tokenizer, const char *text);
 const char *tokenizer_model_name(const Tokenizer *tokenizer); /* "gpt2/smollm", "llama" */
 uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);

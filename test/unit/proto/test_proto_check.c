@@ -291,6 +291,54 @@ static void test_proto_check_tools(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "tokenize.add_generation_prompt");
 }
 
+/* Thinking and variables of the template need messages; a session of raw prompts keeps answers whole. */
+static void test_proto_check_parts(void **state) {
+    static char kwargs[PROTO_KWARGS_BYTES_MAX + 2];
+    Coordgen__V1__TokenizeRequest tokenize = COORDGEN__V1__TOKENIZE_REQUEST__INIT;
+    Good good;
+
+    good_init(&good);
+    memset(kwargs, ' ', PROTO_KWARGS_BYTES_MAX);
+    good.generate.template_kwargs = kwargs;
+    good.generate.has_thinking_tokens = true;
+    good.generate.has_split = good.generate.split = true;
+    good.message.role = COORDGEN__V1__ROLE__ROLE_ASSISTANT;
+    good.message.reasoning = (char *)(uintptr_t) "Hm.";
+    expect(&good, 0, "");
+    good.message.role = COORDGEN__V1__ROLE__ROLE_USER;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].reasoning");
+    good.message.reasoning = NULL;
+    kwargs[PROTO_KWARGS_BYTES_MAX] = ' ';
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.template_kwargs");
+    good.generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
+    good.generate.prompt = (char *)(uintptr_t) "raw";
+    good.generate.template_kwargs = (char *)(uintptr_t) "{}";
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.template_kwargs");
+    good.generate.template_kwargs = NULL;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.thinking_tokens");
+    good.generate.has_thinking_tokens = false;
+    expect(&good, 0, "");
+    good.generate.has_session = true;
+    good.generate.session = 1;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.split");
+    good.generate.split = false;
+    expect(&good, 0, "");
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
+    good.request.tokenize = &tokenize;
+    tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT;
+    tokenize.text = (char *)(uintptr_t) "text";
+    tokenize.template_kwargs = (char *)(uintptr_t) "{}";
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.template_kwargs");
+    tokenize.has_render_only = tokenize.render_only = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.render_only");
+    tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
+    tokenize.messages = &good.messages;
+    expect(&good, 0, "");
+    tokenize.has_count_only = tokenize.count_only = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.render_only");
+}
+
 static void test_proto_check_lengths(void **state) {
     static char stop[PROTO_STOP_BYTES_MAX + 2], name[PROTO_MODEL_NAME_BYTES_MAX + 2];
     Good good;
@@ -491,6 +539,7 @@ int main(void) {
         cmocka_unit_test(test_proto_check_pairs),
         cmocka_unit_test(test_proto_check_input),
         cmocka_unit_test(test_proto_check_tools),
+        cmocka_unit_test(test_proto_check_parts),
         cmocka_unit_test(test_proto_check_lengths),
         cmocka_unit_test(test_proto_check_other_requests),
         cmocka_unit_test(test_proto_check_hello_and_version),

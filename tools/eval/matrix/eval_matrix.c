@@ -96,6 +96,12 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
                                             .min_p = 0.01f,
                                             .repetition_penalty = 1.1f,
                                             .repetition_window = 64,
+                                            .presence_penalty = 0.25f,
+                                            .frequency_penalty = 0.125f,
+                                            .typical_p = 0.95f,
+                                            .xtc_probability = 0.25f,
+                                            .xtc_threshold = 0.1f,
+                                            .dry = { .multiplier = 0.8f, .base = 1.75f, .allowed_length = 2 },
                                             .seed = 20210907 };
     return options;
 }
@@ -387,7 +393,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
                 r = run_one(matrix, cell, run, &outputs[run], err);
         }
     if (!r && cell->npu)
-        r = matrix_npu_check(matrix->model.engine, err);
+        r = matrix_npu_check(cell->npu, matrix->model.engine, err);
     for (size_t run = 0; run < N_RUNS && !r; run++) {
         if (!golden[run].n) {
             golden[run] = outputs[run];

@@ -168,7 +168,7 @@ static Generation *begin(Constraint *constraint, uint64_t seed, size_t sampling,
         prompt[i] = (uint32_t)((i % 7) * (i % 7) * 5 + seed) % TINY_VOCAB;
     r = generation_new(&generation, tiny.engine, prompt, N_PROMPT, &options, &err);
     if (r == GENERATION_E_SHORT && !may_be_cut)
-        assert_true(constraint_least_tokens(constraint) > options.max_tokens);
+        assert_true(constraint_least_tokens(constraint, 0) > options.max_tokens);
     else if (r)
         fail_msg("%s", err.text);
     return generation;

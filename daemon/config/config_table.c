@@ -174,8 +174,8 @@ const Setting config_settings[] = {
            "greedy (the likeliest one)"),
     SOURCES("speculation", generations.speculation, LIVE, "auto",
             "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, "
-            "sam, history, calibration, table, reuse, model with commas between; requests may ask for others, and the "
-            "output is the same"),
+            "sam, history, calibration, table, reuse, model, grammar with commas between; requests may ask for others, "
+            "and the output is the same"),
     SWITCH("draftdb", draft_db.is_on, RESTART, "yes",
            "keep what finished requests have answered, on disk, for drafts of the same user's later ones"),
     PATH("draftdb-dir", draft_db.dir, NULL, "folder of that database, its own"),

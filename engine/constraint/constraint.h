@@ -72,7 +72,8 @@ typedef struct ConstraintPlan {
 
 void constraint_plan_deinit(ConstraintPlan *plan);
 /* Add a segment and return its number. The grammar is counted; tokens are copied. A grammar goes on as long as it
- * allows the next token, and hands over to `next` where it may end and does not allow it. */
+ * allows the next token, and hands over to `next` where it may end and does not allow it. So what follows must not need
+ * a token with which the grammar could go on. */
 uint32_t constraint_plan_add_grammar(ConstraintPlan *plan, Grammar *grammar, uint32_t next);
 uint32_t constraint_plan_add_tokens(ConstraintPlan *plan, const uint32_t *tokens, size_t n, uint32_t next);
 uint32_t constraint_plan_add_free(ConstraintPlan *plan, const ConstraintFree *segment);

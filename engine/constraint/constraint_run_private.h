@@ -15,6 +15,7 @@ struct ConstraintRun {
     Constraint *constraint;
     RunMatcher *matchers; /* of the constraint's sources */
     uint64_t *scratch;    /* a mask */
+    uint64_t *taken;      /* a mask: tokens with which a grammar goes on before what follows it */
     uint64_t fuel;
 };
 

@@ -368,6 +368,7 @@ const char *coordgen_end_reason_name(int reason) {
         [COORDGEN_END_CONTEXT_FULL] = "context-full",
         [COORDGEN_END_CANCELLED] = "cancelled",
         [COORDGEN_END_REPETITION] = "repetition",
+        [COORDGEN_END_TOOL_CALLS] = "tool-calls",
     };
 
     return reason >= 0 && (size_t)reason < ARRAY_LEN(names) ? names[reason] : "unknown";

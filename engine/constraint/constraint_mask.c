@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/min_max.h"
+#include "engine/constraint/constraint_run.h"
+#include "engine/constraint/constraint_private.h"
 #include "engine/constraint/constraint_run_private.h"
 
 #define NO_LIMIT UINT32_MAX

@@ -43,7 +43,8 @@ char *constraint_spec_copy(ConstraintSpec *to, const ConstraintSpec *from);
 #define CONSTRAINT_LIMITS                                                                                              \
     ((GrammarLimits){ .parts_max = 1u << 20, .memory_bytes_max = 16u << 20, .fuel_max = 3u << 19 })
 
-/* Makes the grammar of the form. A hostile text takes some 100 ms at most. *grammarp: NULL without a form. 0, CONSTRAINT_SPEC_E_INVALID, CONSTRAINT_SPEC_E_TOO_COMPLEX, -errno, with a text. Any thread. */
+/* Makes the grammar of the form. A hostile text takes some 100 ms at most. *grammarp: NULL without a form. 0,
+ * CONSTRAINT_SPEC_E_INVALID, CONSTRAINT_SPEC_E_TOO_COMPLEX, -errno, with a text. Any thread. */
 int constraint_spec_compile(const ConstraintSpec *spec, const GrammarLimits *limits, Grammar **grammarp, ErrText *err);
 /* Makes the constraint for a model; grammar: what constraint_spec_compile() has made. Errors are as above, and
  * CONSTRAINT_SPEC_E_MEMORY. Any thread. */

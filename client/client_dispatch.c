@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "client/client_reply.h"
+#include "client/sampling/client_sampling.h"
 
 enum {
     READ_BYTES = 64 << 10,
@@ -72,6 +73,20 @@ static int connection_failf(CoordgenClient *client, int code, const char *format
 
 /* ---- messages of the service ------------------------------------------------------------------------------------- */
 
+/* Sends a delta's event, with its log probabilities. Returns 0, or the code with which the connection ended. */
+static int delta_send(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta,
+                      CoordgenEvent *event) {
+    _cleanup_(client_logprobs_deinit) ClientLogprobs logprobs = { 0 };
+    const int r = client_logprobs_fill(&logprobs, delta, event);
+
+    if (r)
+        return connection_failf(client, r, "request %" PRIu64 ": %s", request->id,
+                                r == COORDGEN_E_NO_MEMORY ? "out of memory for log probabilities"
+                                                          : "log probabilities without those of the token");
+    event_send(client, request, event);
+    return 0;
+}
+
 static int delta_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta) {
     CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_DELTA };
     CoordgenCallDelta call;
@@ -94,8 +109,7 @@ static int delta_take(CoordgenClient *client, ClientRequest *request, const Coor
         break;
     }
     request->n_deltas++;
-    event_send(client, request, &event);
-    return 0;
+    return delta_send(client, request, delta, &event);
 }
 
 static void progress_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__Response *response) {

@@ -168,6 +168,11 @@ static bool reply_fill(CoordgenReply *reply) {
     switch (response->op_case) {
     case COORDGEN__V1__RESPONSE__OP_GENERATE_DONE:
         generate_fill(&reply->generate.result, &reply->generate.origins, response->generate_done);
+        if (response->generate_done->sampling) {
+            if (!client_sampling_reply_fill(&reply->generate.sampling, response->generate_done->sampling))
+                return false;
+            reply->generate.result.more_sampling = &reply->generate.sampling.options;
+        }
         return !response->generate_done->explanation ||
                client_explanation_fill(reply, response->generate_done->explanation);
     case COORDGEN__V1__RESPONSE__OP_REQUEST_LIST:
@@ -259,6 +264,7 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     free(reply->files.systems);
     free(reply->status.memory);
     client_requests_deinit(reply);
+    client_sampling_reply_deinit(&reply->generate.sampling);
     free(reply->draft_db.users);
     free(reply);
     return NULL;

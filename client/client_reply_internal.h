@@ -4,6 +4,7 @@
 #define COORDGEN_CLIENT_CLIENT_REPLY_INTERNAL_H
 
 #include "client/client_internal.h"
+#include "client/sampling/client_sampling.h"
 
 typedef struct ClientExplanation {
     CoordgenExplanation explanation;
@@ -16,6 +17,7 @@ typedef struct ClientExplanation {
 typedef struct ReplyGenerate {
     CoordgenGenerateResult result;
     CoordgenSamplingOrigins origins;
+    ClientSamplingReply sampling;
     ClientAnswer answer;
     CoordgenToolCall *calls; /* of the answer */
 } ReplyGenerate;

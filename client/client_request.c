@@ -8,6 +8,7 @@
 #include "base/strings/printable.h"
 #include "base/system/c_library.h"
 #include "client/client_internal.h"
+#include "client/sampling/client_sampling.h"
 
 typedef struct MessageRoom {
     Coordgen__V1__Messages list;
@@ -90,23 +91,6 @@ static int messages_fill(CoordgenClient *client, MessageRoom *room, const Coordg
     return 0;
 }
 
-static void sampling_fill(Coordgen__V1__SamplingOptions *sampling, const CoordgenGenerateOptions *options) {
-    sampling->has_temperature = options->temperature != COORDGEN_UNSET;
-    sampling->has_top_k = options->top_k != COORDGEN_UNSET_COUNT;
-    sampling->has_top_p = options->top_p != COORDGEN_UNSET;
-    sampling->has_min_p = options->min_p != COORDGEN_UNSET;
-    sampling->has_repetition_penalty = options->repetition_penalty != COORDGEN_UNSET;
-    sampling->has_repetition_window = options->repetition_window != COORDGEN_UNSET_COUNT;
-    sampling->temperature = options->temperature;
-    sampling->top_k = options->top_k;
-    sampling->top_p = options->top_p;
-    sampling->min_p = options->min_p;
-    sampling->repetition_penalty = options->repetition_penalty;
-    sampling->repetition_window = options->repetition_window;
-    sampling->has_seed = options->has_seed;
-    sampling->seed = options->has_seed ? options->seed : 0;
-}
-
 /* Fills in the constraint of the options. Return: the message, NULL: there is none; *rp: 0 or an error. */
 static Coordgen__V1__Constraint *constraint_fill(CoordgenClient *client, Coordgen__V1__Constraint *constraint,
                                                  const CoordgenGenerateOptions *options, int *rp) {
@@ -149,7 +133,7 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
                             void *arg, uint64_t *request_idp) {
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
     Coordgen__V1__GenerateRequest generate = COORDGEN__V1__GENERATE_REQUEST__INIT;
-    Coordgen__V1__SamplingOptions sampling = COORDGEN__V1__SAMPLING_OPTIONS__INIT;
+    _cleanup_(client_sampling_deinit) ClientSampling sampling = { 0 };
     Coordgen__V1__Constraint constraint;
     _cleanup_(message_room_deinit) MessageRoom room = { 0 };
     CoordgenGenerateOptions options;
@@ -159,6 +143,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     r = client_options_copy(client, &options, sizeof(options), given, offsetof(CoordgenGenerateOptions, priority));
     if (!r)
         r = messages_fill(client, &room, options.messages, options.n_messages);
+    if (!r)
+        r = client_sampling_fill(client, &sampling, &options);
     if (r)
         return r;
     if (options.prompt && options.n_messages)
@@ -183,9 +169,10 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.constraint = constraint_fill(client, &constraint, &options, &r);
     if (r)
         return r;
-    sampling_fill(&sampling, &options);
     generate.model = client_text(options.model);
-    generate.sampling = &sampling;
+    generate.sampling = &sampling.message;
+    generate.has_logprobs = options.logprobs != COORDGEN_UNSET_COUNT;
+    generate.logprobs = options.logprobs;
     generate.has_max_tokens = true;
     generate.max_tokens = options.max_tokens;
     generate.n_stop = options.n_stops;

@@ -125,6 +125,7 @@ typedef struct CoordgenGenerateResult {
     /* With n above 1: all answers, [n_choices]; the fields above are the first one's, and counts are sums. */
     const CoordgenChoice *choices;
     size_t n_choices;
+    const CoordgenSamplingOptions *more_sampling; /* further options in effect; NULL: the request failed */
 } CoordgenGenerateResult;
 
 /* Why a request runs without drafts. */

@@ -292,8 +292,8 @@ typedef struct CoordgenSamplingOptions {
     float dry_base;                  /* 1.75 */
     uint32_t dry_allowed_length;     /* tokens; 2 */
     uint32_t dry_window;             /* tokens; 0: all */
-    const char *const *dry_breakers; /* texts that end a sequence; NULL: the service's */
-    size_t n_dry_breakers;
+    const char *const *dry_breakers; /* texts that end a repetition; NULL: newline, colon, quotation mark, asterisk */
+    size_t n_dry_breakers;           /* at most 16, of at most 32 bytes; 0 with dry_breakers: none */
     const CoordgenLogitBias *logit_bias; /* at most 1,024 */
     size_t n_logit_bias;
 } CoordgenSamplingOptions;

@@ -3,16 +3,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "engine/generation_state.h"
-
-size_t generation_sampling_bytes(const Generation *generation) {
-    const GenerationOptions *options = &generation->options;
-
-    return engine_info(generation->engine)->n_vocab * sizeof(SamplerCandidate) +
-           options->sampler.n_biases * sizeof(SamplerBias) +
-           (options->sampler.dry.multiplier > 0 ? dry_penalty_bytes(generation->capacity_tokens) : 0) +
+size_t generation_sampling_bytes(const GenerationOptions *options, size_t n_vocab, size_t capacity_tokens) {
+    return n_vocab * sizeof(SamplerCandidate) + options->sampler.n_biases * sizeof(SamplerBias) +
+           (options->sampler.dry.multiplier > 0 ? dry_penalty_bytes(capacity_tokens) : 0) +
            (options->logprobs.are_wanted ? DRAFT_ROWS_MAX * sizeof(TokenLogprobs) : 0);
 }
 
@@ -21,11 +17,7 @@ static void add_piece(const void *arg, uint32_t token, StrBuf *text) {
     (void)tokenizer_piece(arg, token, true, text); /* fails for padding of the vocabulary, which has no bytes */
 }
 
-static int copy_biases(Generation *generation, ErrText *err) {
-    SamplerOptions *options = &generation->options.sampler;
-    const uint32_t n_vocab = engine_info(generation->engine)->n_vocab;
-    GenerationSampling *sampling = &generation->sampling;
-
+static int copy_biases(GenerationSampling *sampling, SamplerOptions *options, uint32_t n_vocab, ErrText *err) {
     for (size_t i = 0; i < options->n_biases; i++)
         if (options->biases[i].token >= n_vocab)
             return err_set(err, GENERATION_E_OPTIONS,
@@ -39,30 +31,30 @@ static int copy_biases(Generation *generation, ErrText *err) {
     return 0;
 }
 
-int generation_sampling_init(Generation *generation, ErrText *err) {
-    GenerationSampling *sampling = &generation->sampling;
-    SamplerOptions *options = &generation->options.sampler;
+int generation_sampling_init(GenerationSampling *sampling, GenerationOptions *options, const Engine *engine,
+                             size_t n_prompt, size_t capacity_tokens, ErrText *err) {
+    const uint32_t n_vocab = engine_info(engine)->n_vocab;
+    SamplerOptions *sampler = &options->sampler;
     int r;
 
-    options->n_prompt = generation->n_prompt;
-    sampling->candidates = malloc(engine_info(generation->engine)->n_vocab * sizeof(*sampling->candidates));
+    sampler->n_prompt = n_prompt;
+    sampling->candidates = malloc(n_vocab * sizeof(*sampling->candidates));
     if (!sampling->candidates)
         return -ENOMEM;
-    if (options->n_biases) {
-        r = copy_biases(generation, err);
+    if (sampler->n_biases) {
+        r = copy_biases(sampling, sampler, n_vocab, err);
         if (r)
             return r;
     }
-    if (options->dry.multiplier > 0) {
-        r = dry_penalty_new(&sampling->dry, &options->dry, generation->capacity_tokens, add_piece,
-                            engine_tokenizer(generation->engine));
+    if (sampler->dry.multiplier > 0) {
+        r = dry_penalty_new(&sampling->dry, &sampler->dry, capacity_tokens, add_piece, engine_tokenizer(engine));
         if (r)
             return r;
     }
-    options->dry_penalty = sampling->dry;
-    options->dry.breakers = NULL; /* the penalty has copies */
-    options->dry.n_breakers = 0;
-    if (generation->options.logprobs.are_wanted) {
+    sampler->dry_penalty = sampling->dry;
+    sampler->dry.breakers = NULL; /* the penalty has copies */
+    sampler->dry.n_breakers = 0;
+    if (options->logprobs.are_wanted) {
         sampling->logprobs = calloc(DRAFT_ROWS_MAX, sizeof(*sampling->logprobs));
         if (!sampling->logprobs)
             return -ENOMEM;
@@ -70,32 +62,13 @@ int generation_sampling_init(Generation *generation, ErrText *err) {
     return 0;
 }
 
-void generation_sampling_deinit(Generation *generation) {
-    free(generation->sampling.candidates);
-    free(generation->sampling.biases);
-    free(generation->sampling.logprobs);
-    dry_penalty_free(generation->sampling.dry);
+void generation_sampling_deinit(GenerationSampling *sampling) {
+    free(sampling->candidates);
+    free(sampling->biases);
+    free(sampling->logprobs);
+    dry_penalty_free(sampling->dry);
 }
 
-uint32_t generation_sample(Generation *generation, const float *logits, size_t at, size_t index) {
-    const size_t n_vocab = engine_info(generation->engine)->n_vocab;
-    const GenerationOptions *options = &generation->options;
-    GenerationSampling *sampling = &generation->sampling;
-    const SamplerRow row = { &options->sampler, logits, n_vocab, generation->tokens.ids, at, at, sampling->candidates };
-    uint32_t token;
-
-    if (generation->constraint)
-        token = answer_constraint_pick(generation->constraint, &row, index,
-                                       generation_tokens_left(generation) - (uint32_t)index);
-    else
-        (void)sampler_pick_allowed(&row, NULL, &token);
-    if (sampling->logprobs)
-        logprobs_compute(logits, n_vocab, token, options->logprobs.n_top, &sampling->logprobs[index]);
-    if (options->on_logits)
-        options->on_logits(options->on_logits_arg, logits);
-    return token;
-}
-
-const TokenLogprobs *generation_sampling_logprobs(const Generation *generation) {
-    return generation->sampling.logprobs ? &generation->sampling.logprobs[generation->sampling.given] : NULL;
+const TokenLogprobs *generation_sampling_logprobs(const GenerationSampling *sampling) {
+    return sampling->logprobs ? &sampling->logprobs[sampling->given] : NULL;
 }

@@ -8,15 +8,6 @@
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
 
-uint32_t generation_tokens_left(const Generation *generation) {
-    const size_t room = generation->capacity_tokens - generation->tokens.n;
-    const uint32_t max_tokens = generation->options.max_tokens;
-
-    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
-               ? max_tokens - generation->usage.n_output_tokens
-               : (uint32_t)room;
-}
-
 void generation_keep(Generation *generation, bool grows) {
     const GenerationOptions *options = &generation->options;
 
@@ -37,7 +28,7 @@ Generation *generation_free(Generation *generation) {
     generation_text_deinit(&generation->text);
     bill_settle(&generation->bill);
     free(generation->logits);
-    generation_sampling_deinit(generation);
+    generation_sampling_deinit(&generation->sampling);
     free(generation);
     return NULL;
 }
@@ -126,12 +117,13 @@ static int begin_constraint(Generation *generation, ErrText *err) {
     if (!constraint->it)
         return 0;
     least = constraint_least_tokens(constraint->it, constraint->entry);
-    if (!constraint->may_be_cut && least > left)
-        return err_set(err, GENERATION_E_SHORT,
-                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 "%s", left,
-                       least,
-                       generation->options.max_tokens == left ? ": raise max_tokens"
-                                                              : ": shorten the prompt, or raise the context");
+    if (!constraint->may_be_cut && least > left) {
+        const bool is_asked = generation->options.max_tokens == left;
+
+        return err_set(err, is_asked ? GENERATION_E_SHORT : GENERATION_E_TOO_LONG,
+                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 ": %s",
+                       left, least, is_asked ? "raise max_tokens" : "shorten the prompt, or raise the context");
+    }
     r = answer_constraint_new(&generation->constraint, constraint->it, constraint->entry, !constraint->may_be_cut,
                               engine_accounts(generation->engine));
     return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
@@ -214,7 +206,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                        byte_text(&left, options->kv_max_bytes));
     reserve_trees(generation);
     state_bytes = n_vocab * sizeof(float) + generation->capacity_tokens * sizeof(uint32_t) +
-                  generation_sampling_bytes(generation);
+                  generation_sampling_bytes(options, n_vocab, generation->capacity_tokens);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
     if (r)
@@ -228,7 +220,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->tokens.ids || copy_stops(generation))
         return err_no_memory(err);
-    r = generation_sampling_init(generation, err);
+    r = generation_sampling_init(&generation->sampling, &generation->options, engine, n_prompt,
+                                 generation->capacity_tokens, err);
     if (r)
         return r == -ENOMEM ? err_no_memory(err) : r;
     r = begin_constraint(generation, err);

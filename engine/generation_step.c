@@ -18,6 +18,27 @@ static uint32_t token_before(const Generation *generation, size_t index) {
     return index ? generation->tokens.ids[index - 1] : CONTEXT_NO_TOKEN;
 }
 
+/* Samples the token at index `at` of the text from logits f32[n_vocab]; tokens before it are in generation->tokens.ids.
+ * index: which token of the step it is, from 0. */
+static uint32_t generation_sample(Generation *generation, const float *logits, size_t at, size_t index) {
+    const size_t n_vocab = engine_info(generation->engine)->n_vocab;
+    const GenerationOptions *options = &generation->options;
+    GenerationSampling *sampling = &generation->sampling;
+    const SamplerRow row = { &options->sampler, logits, n_vocab, generation->tokens.ids, at, at, sampling->candidates };
+    uint32_t token;
+
+    if (generation->constraint)
+        token = answer_constraint_pick(generation->constraint, &row, index,
+                                       generation_tokens_left(generation) - (uint32_t)index);
+    else
+        (void)sampler_pick_allowed(&row, NULL, &token);
+    if (sampling->logprobs)
+        logprobs_compute(logits, n_vocab, token, options->logprobs.n_top, &sampling->logprobs[index]);
+    if (options->on_logits)
+        options->on_logits(options->on_logits_arg, logits);
+    return token;
+}
+
 /* Samples the token behind a row of the tree. Plain decoding would sample the same one, as long as all drafts before it
  * were right: sampling depends on the logits, the position and the tokens before. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {

@@ -54,7 +54,7 @@ static void call_out(const Generation *generation, GenerationDeltaFn *fn, void *
                                     .len_bytes = len_bytes,
                                     .tokens = token,
                                     .n_tokens = token ? 1 : 0,
-                                    .logprobs = token ? generation_sampling_logprobs(generation) : NULL });
+                                    .logprobs = token ? generation_sampling_logprobs(&generation->sampling) : NULL });
 }
 
 /* Gives out the first n bytes of the pending text, with the token of this step. */

@@ -180,6 +180,40 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
 void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
 void ctl_print_cut(const CoordgenGenerateResult *result, const char *begin, const char *end);
 
+/* ctl_more_sampling.c */
+#define CTL_DRY_BREAKERS_MAX 16
+
+/* Further ways of sampling, with their lists; texts stay in argv. */
+typedef struct CtlMoreSampling {
+    CoordgenSamplingOptions options;
+    const char *breakers[CTL_DRY_BREAKERS_MAX];
+    CoordgenLogitBias *biases;
+} CtlMoreSampling;
+
+/* Sets more_sampling of the options, which points to `more`. Returns false after a message. */
+bool ctl_more_sampling(const Ctl *ctl, CtlMoreSampling *more, CoordgenGenerateOptions *options);
+void ctl_more_sampling_deinit(CtlMoreSampling *more);
+void ctl_print_more_sampling(const CoordgenSamplingOptions *more); /* on standard error: those that are on */
+
+#define CTL_MORE_SAMPLING_OPTIONS                                                                                      \
+    { "presence-penalty", 0, "X", "make tokens of the answer less likely by X; 0: off (default)" },                    \
+        { "frequency-penalty", 0, "X", "likewise, X as often as a token stands in the answer" },                       \
+        { "typical-p", 0, "P", "sample from the tokens of average surprise that make up P; 1: off (default)" },        \
+        { "xtc-probability", 0, "P", "how often to drop the likeliest tokens; 0: off (default)" },                     \
+        { "xtc-threshold", 0, "P", "those from P on, but for the least likely of them (default: 0.1)" },               \
+        { "dry-multiplier", 0, "X", "penalty on what prolongs a repetition; 0: off (default)" },                       \
+        { "dry-base", 0, "X", "by this factor for each token of the repetition (default: 1.75)" },                     \
+        { "dry-allowed-length", 0, "N", "longest repetition without a growing penalty (default: 2)" },                 \
+        { "dry-window", 0, "N", "how many tokens back that looks; 0: all (default)" },                                 \
+        { "dry-breaker", 0, "TEXT", "ends a repetition; up to 16 times (default: newline : \" *)" }, {                 \
+        "logit-bias", 0, "TOKEN=BIAS", "add to the logit of a token; -inf: never give it; up to 1024 times"            \
+    }
+
+/* ctl_logprobs.c */
+/* Sets logprobs of the options. Returns false after a message. */
+bool ctl_logprobs(const Ctl *ctl, CoordgenGenerateOptions *options);
+void ctl_print_logprobs(const CoordgenEvent *event); /* on standard output: a line for each token */
+
 #define CTL_STOPS_MAX 8
 #define CTL_SAMPLING_OPTIONS                                                                                           \
     { "model", 'm', "NAME", "the model (default: the service's default)" },                                            \

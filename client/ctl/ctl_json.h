@@ -23,6 +23,11 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result);
 json_t *ctl_json_error(int code, const char *message, const char *field, uint32_t retry_after_ms);
 void ctl_json_set(json_t *object, const char *key, json_t *value); /* takes value over */
 
+/* ctl_more_sampling.c */
+void ctl_json_more_sampling(json_t *sampling, const CoordgenSamplingOptions *more); /* adds those that are on */
+/* ctl_logprobs.c */
+void ctl_json_add_logprobs(json_t *list, const CoordgenEvent *event); /* appends an object for each token */
+
 /* ctl_explain.c */
 json_t *ctl_json_explanation(const CoordgenExplanation *explanation);
 json_t *ctl_json_request(const CoordgenRequestInfo *request);

@@ -92,6 +92,8 @@ static void print_sampling(const CoordgenGenerateResult *result) {
     print_option("top-p", result->top_p, 1, from->top_p, from->family);
     print_option("min-p", result->min_p, 0, from->min_p, from->family);
     print_option("repetition-penalty", result->repetition_penalty, 1, from->repetition_penalty, from->family);
+    if (result->more_sampling)
+        ctl_print_more_sampling(result->more_sampling);
     fprintf(stderr, "seed %" PRIu64 "; at most %u tokens; repetition %s\n", result->seed, result->max_tokens,
             result->ends_repetition ? "ends it" : "is allowed");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Log probabilities of an answer's tokens on their way from the engine thread to the loop. The bytes of tokens come with
- * them, because the loop does not use a model's tokenizer. */
+/* Log probabilities of an answer's tokens on their way from the engine thread to the loop. The bytes of tokens come
+ * with them, because the loop does not use a model's tokenizer. */
 #ifndef COORDGEN_DAEMON_JOB_LOGPROBS_H
 #define COORDGEN_DAEMON_JOB_LOGPROBS_H
 

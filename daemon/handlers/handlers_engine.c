@@ -12,7 +12,7 @@
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_queue.h"
-#include "daemon/requests/sampling_message.h"
+#include "daemon/requests/request_sampling.h"
 #include "daemon/requests/session.h"
 #include "proto/proto_check.h"
 #include "spec/speculator.h"
@@ -137,7 +137,7 @@ static int take_sampling(Request *request, const Coordgen__V1__SamplingOptions *
         if (!request->input.biases)
             return r ? r : err_raise(-ENOMEM);
     }
-    generate->sampling_fields = sampling_message_take(from, request->input.biases, &asked);
+    generate->sampling_fields = request_sampling_take(from, request->input.biases, &asked);
     asked.seed = from->has_seed ? from->seed : random_seed();
     generate->samples_as_model = config->generations.sampling_defaults == CONFIG_SAMPLING_MODEL;
     sampling_choose(&generate->sampling, NULL, &asked, generate->sampling_fields);

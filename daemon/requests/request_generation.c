@@ -7,9 +7,9 @@
 #include "base/min_max.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
-#include "daemon/requests/delta_logprobs.h"
+#include "daemon/requests/request_logprobs.h"
 #include "daemon/requests/request_failure.h"
-#include "daemon/requests/sampling_message.h"
+#include "daemon/requests/request_sampling.h"
 #include "daemon/requests/session.h"
 
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
@@ -83,7 +83,7 @@ static void send_deltas(Request *request, const JobNews *news) {
         Coordgen__V1__GenerateDelta delta = COORDGEN__V1__GENERATE_DELTA__INIT;
         Coordgen__V1__ToolCallDelta call;
         JobMark to = news->marks[i];
-        DeltaLogprobs logprobs;
+        RequestLogprobs logprobs;
 
         reply_init(&response, request->id);
         delta.has_sequence = true;
@@ -99,7 +99,7 @@ static void send_deltas(Request *request, const JobNews *news) {
             call_fill(&call, to.call);
             delta.call = &call;
         }
-        delta_logprobs_fill(&logprobs, &news->logprobs, from.logprobs_end, to.logprobs_end, &delta);
+        request_logprobs_fill(&logprobs, &news->logprobs, from.logprobs_end, to.logprobs_end, &delta);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
         response.generate_delta = &delta;
         connection_send(request->peer->connection, &response);
@@ -261,8 +261,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
-        sampling_message_fill(&request->job.generate.sampling.options, request->message->generate->sampling, &sampling);
-        sampling_message_fill_origins(&request->job.generate.sampling, &origins);
+        request_sampling_fill(&request->job.generate.sampling.options, request->message->generate->sampling, &sampling);
+        request_sampling_fill_origins(&request->job.generate.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;
         usage.prompt_tokens = request->answer.usage.n_prompt_tokens;
         usage.cached_tokens = request->answer.usage.n_cached_tokens;

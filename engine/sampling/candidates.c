@@ -145,7 +145,8 @@ static double entropy_of(const CandidateSet *set, double mass, double log_mass) 
     return entropy;
 }
 
-/* Returns the first candidate, in sorted order, whose surprise is not below the entropy; set->n if rounding hides it. */
+/* Returns the first candidate, in sorted order, whose surprise is not below the entropy; set->n if rounding hides
+ * it. */
 static size_t find_entropy(CandidateSet *set, double entropy, double log_mass) {
     for (size_t i = 0; i < set->n; i++) {
         if (i == set->n_sorted)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * SPEC: llama.cpp's DRY sampler, after the proposal of p-e-w. A token that came behind an earlier occurrence of the last
- * n tokens, n at least allowed_length, loses multiplier x base^(n - allowed_length), by the longest such n. A breaker
- * ends the last tokens: n counts those behind it alone.
+ * SPEC: llama.cpp's DRY sampler, after the proposal of p-e-w. A token that came behind an earlier occurrence of the
+ * last n tokens, n at least allowed_length, loses multiplier x base^(n - allowed_length), by the longest such n. A
+ * breaker ends the last tokens: n counts those behind it alone.
  *
- * llama.cpp looks for breakers in tokens: for each breaker the tokens that may begin it, and the usual tokens of the rest
- * behind each. Here the bytes of the tokens are searched, which finds them however the model has cut them, and needs no
- * pass over the vocabulary.
+ * llama.cpp looks for breakers in tokens: for each breaker the tokens that may begin it, and the usual tokens of the
+ * rest behind each. The bytes of the tokens are searched here instead: that finds a breaker however the model has cut
+ * it, and needs no pass over the vocabulary.
  */
 #include "engine/sampling/dry_penalty.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "engine/sampling/sampler.h"
+#include "engine/sampling/sampler_options.h"
 
 /* Returns whether the options change any logit. */
 bool logit_penalties_are_on(const SamplerOptions *options);

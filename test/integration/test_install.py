@@ -198,11 +198,13 @@ class Install(DaemonCase):
         self.run_example(program, {})
         program.unlink()
 
-    def test_other_example_builds(self):
-        program = self.root / "example-loop"
-        subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", str(TOP / "client/example/event_loop.c"),
-                        *self.pkg_config("--cflags", "--libs"), "-o", str(program)], check=True)
-        program.unlink()
+    def test_other_examples_build(self):
+        program = self.root / "example-other"
+        for source in sorted((TOP / "client/example").glob("*.c")):
+            with self.subTest(source.name):
+                subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", str(source),
+                                *self.pkg_config("--cflags", "--libs"), "-pthread", "-lm", "-o", str(program)], check=True)
+                program.unlink()
 
     def run_example(self, program, environment):
         text = TOP / "packaging/examples/article.txt"

@@ -373,12 +373,14 @@ static int chat_loop(Chat *chat, CtlLine *line) {
 static int chat_run(Ctl *ctl) {
     _cleanup_(ctl_line_freep) CtlLine *line = NULL;
     _cleanup_(chat_deinit) Chat chat = { .ctl = ctl };
+    _cleanup_(ctl_more_sampling_deinit) CtlMoreSampling more = { 0 };
     const char *stops[CTL_STOPS_MAX], *system_text = ctl_text(ctl, "system", NULL);
     int r;
 
     if (ctl->json)
         return ctl_usage_error(ctl, "chat is for people: use generate with --json");
-    if (!ctl_sampling(ctl, &chat.options, COORDGEN_PRIORITY_INTERACTIVE, stops, ARRAY_LEN(stops)))
+    if (!ctl_sampling(ctl, &chat.options, COORDGEN_PRIORITY_INTERACTIVE, stops, ARRAY_LEN(stops)) ||
+        !ctl_more_sampling(ctl, &more, &chat.options))
         return CTL_EXIT_USAGE;
     r = ctl_constraint(ctl, &chat.options, &chat.constraint);
     if (r)
@@ -410,7 +412,7 @@ static int chat_run(Ctl *ctl) {
     return r || isatty(STDIN_FILENO) ? r : chat.failed;
 }
 
-static const Option chat_options[] = { CTL_SAMPLING_OPTIONS };
+static const Option chat_options[] = { CTL_SAMPLING_OPTIONS, CTL_MORE_SAMPLING_OPTIONS };
 
 const CtlVerb ctl_verb_chat = {
     .name = "chat",

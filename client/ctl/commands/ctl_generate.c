@@ -9,8 +9,13 @@
 typedef struct Stream {
     Ctl *ctl;
     uint64_t n_deltas;
+    json_t *logprobs; /* of all tokens so far, for --json=pretty */
     CtlAnswer answer;
 } Stream;
+
+static void stream_deinit(Stream *stream) {
+    json_decref(stream->logprobs);
+}
 
 static int stream_event(void *arg, const CoordgenEvent *event) {
     Stream *stream = arg;
@@ -33,12 +38,24 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         ctl_json_set(line, "event", json_string("delta"));
         ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
         ctl_json_set_part(line, event);
+        if (event->n_logprobs) {
+            json_t *logprobs = json_array();
+
+            ctl_json_add_logprobs(logprobs, event);
+            ctl_json_set(line, "logprobs", logprobs);
+        }
         stream->n_deltas++;
         return ctl_json_print_line(ctl, line);
     }
     stream->n_deltas++;
-    if (ctl->json == CTL_JSON_PRETTY)
+    if (ctl->json == CTL_JSON_PRETTY) {
+        ctl_json_add_logprobs(stream->logprobs, event);
         return 0;
+    }
+    if (ctl_has(ctl, "logprobs")) { /* the table has the text, too */
+        ctl_print_logprobs(event);
+        return fflush(stdout) ? 1 : 0;
+    }
     return ctl_answer_put(&stream->answer, ctl, event);
 }
 
@@ -50,10 +67,14 @@ static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
 
     if (ctl->json) {
         object = ctl_json_result(result);
+        if (result->more_sampling)
+            ctl_json_more_sampling(json_object_get(object, "sampling"), result->more_sampling);
         if (explanation)
             ctl_json_set(object, "explanation", ctl_json_explanation(explanation));
         if (ctl->json == CTL_JSON_SHORT)
             ctl_json_set(object, "event", json_string("end"));
+        else if (ctl_has(ctl, "logprobs"))
+            ctl_json_set(object, "logprobs", json_incref(stream->logprobs));
         if (ctl_json_print(ctl, object))
             return CTL_EXIT_FAILED;
     } else {
@@ -90,10 +111,12 @@ static int generate_run(Ctl *ctl) {
     CoordgenGenerateOptions options;
     _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL, *constraint = NULL;
     CoordgenMessage messages[2];
-    Stream stream = { .ctl = ctl };
+    _cleanup_(stream_deinit) Stream stream = { .ctl = ctl, .logprobs = json_array() };
+    _cleanup_(ctl_more_sampling_deinit) CtlMoreSampling more = { 0 };
     int r;
 
-    if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)))
+    if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)) ||
+        !ctl_more_sampling(ctl, &more, &options) || !ctl_logprobs(ctl, &options))
         return CTL_EXIT_USAGE;
     if (ctl_has(ctl, "raw") && system_text)
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
@@ -145,6 +168,8 @@ static const Option generate_options[] = {
     { "file", 'f', "PATH", "text of the prompt, after the arguments; -: standard input" },
     { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
     CTL_SAMPLING_OPTIONS,
+    CTL_MORE_SAMPLING_OPTIONS,
+    { "logprobs", 0, "N", "a table of tokens and log probabilities, with those of the N likeliest (0..20)" },
     { "no-generation-prompt", 0, NULL, "end the prompt behind the message, not where the answer begins" },
     { "ignore-end", 0, NULL, "go on past the model's end of the text (for measuring)" },
     { "explain", 0, NULL, "what drafts have brought, on standard error (in JSON: explanation)" },

@@ -96,6 +96,12 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
                                             .min_p = 0.01f,
                                             .repetition_penalty = 1.1f,
                                             .repetition_window = 64,
+                                            .presence_penalty = 0.25f,
+                                            .frequency_penalty = 0.125f,
+                                            .typical_p = 0.95f,
+                                            .xtc_probability = 0.25f,
+                                            .xtc_threshold = 0.1f,
+                                            .dry = { .multiplier = 0.8f, .base = 1.75f, .allowed_length = 2 },
                                             .seed = 20210907 };
     return options;
 }

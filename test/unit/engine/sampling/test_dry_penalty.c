@@ -52,7 +52,7 @@ static size_t limit_of(const DryOptions *options, const uint32_t *last, size_t n
         size_t end = 0, own_bytes, room = 0;
 
         for (size_t j = i; j < n && j < i + 40; j++)
-            room += (size_t)sprintf(text + room, "%s", piece_of(last[j]));
+            room += (size_t)snprintf(text + room, sizeof(text) - room, "%s", piece_of(last[j]));
         own_bytes = strlen(piece_of(last[i]));
         for (size_t b = 0; b < options->n_breakers; b++)
             for (size_t at = 0; at < own_bytes; at++)

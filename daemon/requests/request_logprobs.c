@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/requests/delta_logprobs.h"
+#include "daemon/requests/request_logprobs.h"
 
 #include <assert.h>
 
@@ -15,8 +15,8 @@ static void fill(Coordgen__V1__Logprob *message, const JobLogprobs *logprobs, si
     message->piece.data = message->piece.len ? (uint8_t *)logprobs->pieces.data + begin : NULL;
 }
 
-void delta_logprobs_fill(DeltaLogprobs *room, const JobLogprobs *logprobs, size_t from, size_t to,
-                         Coordgen__V1__GenerateDelta *delta) {
+void request_logprobs_fill(RequestLogprobs *room, const JobLogprobs *logprobs, size_t from, size_t to,
+                           Coordgen__V1__GenerateDelta *delta) {
     assert(to - from <= JOB_LOGPROBS_ENTRIES_MAX);
     if (from == to)
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/requests/sampling_message.h"
+#include "daemon/requests/request_sampling.h"
 
 #include "base/cleanup.h"
 
@@ -31,7 +31,7 @@ static DryOptions dry_options(const Coordgen__V1__SamplingOptions *message) {
     return dry;
 }
 
-uint32_t sampling_message_take(const Coordgen__V1__SamplingOptions *message, SamplerBias *biases,
+uint32_t request_sampling_take(const Coordgen__V1__SamplingOptions *message, SamplerBias *biases,
                                SamplerOptions *options) {
     *options = (SamplerOptions){
         .temperature = message->temperature,
@@ -72,7 +72,7 @@ static void fill_dry(const DryOptions *dry, Coordgen__V1__SamplingOptions *messa
     message->dry_breaker = dry->n_breakers ? (char **)(uintptr_t)dry->breakers : none; /* packing only reads them */
 }
 
-void sampling_message_fill(const SamplerOptions *options, const Coordgen__V1__SamplingOptions *asked,
+void request_sampling_fill(const SamplerOptions *options, const Coordgen__V1__SamplingOptions *asked,
                            Coordgen__V1__SamplingOptions *message) {
     coordgen__v1__sampling_options__init(message);
     message->has_temperature = message->has_top_k = message->has_top_p = message->has_min_p = true;
@@ -110,7 +110,7 @@ static Coordgen__V1__SamplingOrigin origin_of(const SamplingChoice *choice, Samp
     return origins[choice->origins[field]];
 }
 
-void sampling_message_fill_origins(const SamplingChoice *choice, Coordgen__V1__SamplingOrigins *message) {
+void request_sampling_fill_origins(const SamplingChoice *choice, Coordgen__V1__SamplingOrigins *message) {
     coordgen__v1__sampling_origins__init(message);
     message->has_temperature = message->has_top_k = message->has_top_p = message->has_min_p = true;
     message->has_repetition_penalty = message->has_repetition_window = true;

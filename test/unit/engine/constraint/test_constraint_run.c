@@ -192,7 +192,7 @@ static void test_ends_come_in_time(void **state) {
             _cleanup_(constraint_unrefp) Constraint *constraint = plans[i]();
             _cleanup_(constraint_run_freep) ConstraintRun *run = NULL;
             ConstraintState at;
-            uint32_t n_left = constraint_least_tokens(constraint) + n_free;
+            uint32_t n_left = constraint_least_tokens(constraint, 0) + n_free;
 
             assert_int_equal(constraint_run_new(&run, constraint), 0);
             at = constraint_run_start(run);
@@ -238,7 +238,7 @@ static void test_thinking_has_a_limit(void **state) {
     ConstraintState at, early;
 
     assert_int_equal(constraint_run_new(&run, constraint), 0);
-    assert_int_equal(constraint_least_tokens(constraint), 3); /* the mark, "ab" */
+    assert_int_equal(constraint_least_tokens(constraint, 0), 3); /* the mark, "ab" */
     at = constraint_run_start(run);
     assert_refused(run, at, END);
     early = FOLLOW(run, at, 'x', MARK);
@@ -274,7 +274,7 @@ static void test_calls_come_again(void **state) {
     ConstraintState at;
 
     assert_int_equal(constraint_run_new(&run, constraint), 0);
-    assert_int_equal(constraint_least_tokens(constraint), 0);
+    assert_int_equal(constraint_least_tokens(constraint, 0), 0);
     at = constraint_run_start(run);
     for (int i = 0; i < 3; i++) {
         at = FOLLOW(run, at, 'h', 'i');

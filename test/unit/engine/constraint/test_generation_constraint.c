@@ -110,7 +110,7 @@ static void test_drafts_change_nothing(void **state) {
 static void test_ends_in_time(void **state) {
     _cleanup_(constraint_unrefp) Constraint *constraint =
         constraint_of(tiny.engine, CONSTRAINT_FORM_REGEX, words, false);
-    const uint32_t least = constraint_least_tokens(constraint);
+    const uint32_t least = constraint_least_tokens(constraint, 0);
     size_t n_hurried = 0;
     GenerationOptions options;
     Generation *generation = NULL;
@@ -313,7 +313,7 @@ static void test_json_of_a_real_model(void **state) {
     for (int way = 0; way < 3; way++) {
         GenerationOptions options = { .is_answer = true,
                                       .no_reuse = true,
-                                      .max_tokens = way == 2 ? constraint_least_tokens(constraint) : 0,
+                                      .max_tokens = way == 2 ? constraint_least_tokens(constraint, 0) : 0,
                                       .sampler = SAMPLER_OPTIONS_GREEDY,
                                       .constraint.it = constraint };
         _cleanup_(generation_freep) Generation *generation = NULL;

@@ -8,15 +8,6 @@
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
 
-uint32_t generation_tokens_left(const Generation *generation) {
-    const size_t room = generation->capacity_tokens - generation->tokens.n;
-    const uint32_t max_tokens = generation->options.max_tokens;
-
-    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
-               ? max_tokens - generation->usage.n_output_tokens
-               : (uint32_t)room;
-}
-
 void generation_keep(Generation *generation, bool grows) {
     const GenerationOptions *options = &generation->options;
 

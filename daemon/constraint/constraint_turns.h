@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whose errand the thread that compiles constraints does next: users take turns by the time that their errands have
+/* Chooses the errand that the thread of constraints does next: users take turns by the time that their errands have
  * taken. Pure. */
 #ifndef COORDGEN_DAEMON_CONSTRAINT_TURNS_H
 #define COORDGEN_DAEMON_CONSTRAINT_TURNS_H

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/min_max.h"
+#include "engine/constraint/constraint_run.h"
+#include "engine/constraint/constraint_private.h"
 #include "engine/constraint/constraint_run_private.h"
 
 #define NO_LIMIT UINT32_MAX
@@ -131,7 +133,8 @@ static void add_tokens(const MaskWork *work, ConstraintState state) {
 }
 
 static void add_choice(const MaskWork *work, const ConstraintSegment *segment) {
-    if (is_in_time(work, constraint_add_tokens(1, constraint_least_of(work->run->constraint, segment->chosen))))
+    if (is_in_time(work, constraint_add_tokens(1, constraint_least_of(work->run->constraint, segment->chosen))) &&
+        !has_bit(work->run->taken, segment->token))
         set_bit(work->mask, segment->token);
 }
 

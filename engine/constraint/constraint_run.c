@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/min_max.h"
+#include "engine/constraint/constraint_private.h"
 #include "engine/constraint/constraint_run_private.h"
 
 enum {

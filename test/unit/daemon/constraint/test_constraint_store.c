@@ -80,7 +80,7 @@ static Constraint *constraint_for(Fixture *fixture, uint32_t uid, const char *pa
     return constraint;
 }
 
-/* The same text gives a user the same constraint, and nobody else. */
+/* A user gets the same constraint for the same text; nobody else does. */
 static void test_a_user_keeps_what_was_compiled(void **state) {
     Fixture *fixture = *state;
     _cleanup_(constraint_unrefp) Constraint *first = constraint_for(fixture, ADA, "[c-z]{3}"),

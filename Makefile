@@ -254,7 +254,7 @@ $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIEN
 $(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-train-exit: $(OBJ)/tools/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
-	$(call link,$(CORE_LIBS) $(BASE_LIBS))
+	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-bench: $(OBJ)/tools/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 

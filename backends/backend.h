@@ -171,6 +171,12 @@ typedef struct BackendTime {
     uint64_t start_ns, end_ns;
 } BackendTime;
 
+/* What attention whose products go through the queue takes in it. */
+typedef struct BackendJointTime {
+    uint64_t wait_ns;  /* until earlier products were over */
+    uint64_t queue_ns; /* of the queue's work */
+} BackendJointTime;
+
 typedef struct BackendOps {
     const char *name;                         /* "cpu" */
     const char *kv_type;                      /* "int8" */
@@ -296,6 +302,10 @@ typedef struct BackendOps {
      * of a sequence that consists of its ancestors alone. */
     void (*kv_store)(Backend *backend, const AttentionCall *call);
     void (*attention)(Backend *backend, const AttentionCall *call);
+    /* With product_slots, under the same conditions: as attention, but the queue multiplies while the processors make
+     * weights. The queue ends products under way first, whose slots stay occupied. Rows with a slot are attended by
+     * the processors alone. NULL: the queue cannot. */
+    void (*attention_joint)(Backend *backend, const AttentionCall *call, BackendJointTime *time);
     /* Moves keys and values of rows that had a slot to their positions in the cache, byte for byte, in this layer.
      * Moves are done in order. */
     void (*kv_move)(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves);

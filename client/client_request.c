@@ -133,6 +133,7 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
                             void *arg, uint64_t *request_idp) {
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
     Coordgen__V1__GenerateRequest generate = COORDGEN__V1__GENERATE_REQUEST__INIT;
+    Coordgen__V1__ToolChoice choice = COORDGEN__V1__TOOL_CHOICE__INIT;
     _cleanup_(client_sampling_deinit) ClientSampling sampling = { 0 };
     Coordgen__V1__Constraint constraint;
     _cleanup_(message_room_deinit) MessageRoom room = { 0 };
@@ -192,6 +193,14 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.no_history = options.no_history;
     generate.tools = client_text(options.tools);
     generate.documents = client_text(options.documents);
+    if (options.tool_choice != COORDGEN_TOOLS_DEFAULT || options.single_call || options.tool_name) {
+        choice.has_mode = options.tool_choice != COORDGEN_TOOLS_DEFAULT;
+        choice.mode = (Coordgen__V1__ToolChoiceMode)options.tool_choice;
+        choice.name = client_text(options.tool_name);
+        choice.has_single = options.single_call;
+        choice.single = options.single_call;
+        generate.tool_choice = &choice;
+    }
     generate.has_end_repetition = options.repetition != COORDGEN_REPETITION_DEFAULT;
     generate.end_repetition = options.repetition == COORDGEN_REPETITION_END;
     generate.has_add_generation_prompt = options.no_generation_prompt;

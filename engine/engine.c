@@ -293,6 +293,10 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
              : 0;
 }
 
+const CallShape *engine_call_shape(const Engine *engine) {
+    return chat_template_calls(&engine->text.chat, engine->text.tokenizer);
+}
+
 ThinkingMarks engine_thinking_marks(const Engine *engine) {
     return chat_template_thinking(&engine->text.chat, engine->text.tokenizer);
 }

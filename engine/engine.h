@@ -42,6 +42,8 @@ const SamplingDefaults *engine_sampling_defaults(const Engine *engine);
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err);
 /* Returns the marks of the model's thinking; without texts: it has none. */
 ThinkingMarks engine_thinking_marks(const Engine *engine);
+/* Returns the format in which the model writes calls of tools; NULL: an unknown one. */
+const CallShape *engine_call_shape(const Engine *engine);
 /* Renders and tokenizes a chat with the engine's template, as chat_template_encode(), with its memory on the account of
  * activations; kept prompts make way for it. */
 int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err);

@@ -231,6 +231,35 @@ static int chat_only_check(const char *op, const char *tools, const char *docume
     return chat_only(path, fault);
 }
 
+/* Checks what the model may do with its tools. */
+static int tool_choice_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
+    const Coordgen__V1__ToolChoice *choice = generate->tool_choice;
+    const bool is_named = choice && choice->mode == COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NAMED,
+               has_calls = generate->tools &&
+                           !(choice && choice->mode == COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NONE);
+
+    if (choice && !generate->tools)
+        return refuse(fault, "generate.tool_choice", "it chooses among tools: send tools with it, or leave it out");
+    if (choice && (choice->mode < COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_UNSPECIFIED ||
+                   choice->mode > COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NAMED))
+        return refuse(fault, "generate.tool_choice.mode",
+                      "%d is none of none (1), auto (2), required (3), named (4): leave it out for auto",
+                      (int)choice->mode);
+    if (is_named != (choice && choice->name && *choice->name))
+        return refuse(fault, "generate.tool_choice.name",
+                      is_named ? "missing: the name of the tool" : "only mode NAMED takes the name of a tool");
+    if (is_named && strlen(choice->name) > PROTO_TOOL_NAME_BYTES_MAX)
+        return refuse(fault, "generate.tool_choice.name", "%zu bytes: at most %d", strlen(choice->name),
+                      PROTO_TOOL_NAME_BYTES_MAX);
+    if (has_calls && generate->constraint)
+        return refuse(fault, "generate.constraint",
+                      "calls of the tools have a constraint of their own: leave one of them out, or set tool_choice "
+                      "to NONE");
+    if (choice && has_calls && generate->ignore_end)
+        return refuse(fault, "generate.ignore_end", "calls say where the answer ends: leave one of them out");
+    return 0;
+}
+
 /* Checks the text of a constraint; whether it can be enforced is found out when it is compiled. */
 static int constraint_check(const Coordgen__V1__Constraint *constraint, bool ignores_end, FrameFault *fault) {
     size_t bytes_max = PROTO_CONSTRAINT_BYTES_MAX, len_bytes;
@@ -314,6 +343,8 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
     if (generate->has_session && (r = session_id_check("generate.session", true, generate->session, fault)))
         return r;
     r = thinking_check(generate, fault);
+    if (!r)
+        r = tool_choice_check(generate, fault);
     if (r)
         return r;
     if (generate->constraint && (r = constraint_check(generate->constraint, generate->ignore_end, fault)))

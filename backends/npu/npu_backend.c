@@ -23,6 +23,7 @@ static Backend *npu_free(Backend *backend) {
 
     npu_queue_free(self->queue);
     npu_slots_deinit(self);
+    npu_attention_deinit(&self->attention);
     backend_free(self->backend.host);
     backend_free(self->unit);
     accounted_block_deinit(&self->padded);
@@ -243,6 +244,7 @@ static const BackendOps npu_ops = {
     .linear_is_over = npu_linear_is_over,
     .linear_end = npu_linear_end,
     .linear_here = npu_linear_here,
+    .attention_joint = npu_attention_joint,
     .has_pieces = npu_has_pieces,
     .linear_pieces = npu_linear_pieces,
     .shadow_counts = npu_shadow_counts,

@@ -144,6 +144,10 @@ void npu_queue_wait(NpuQueue *queue, uint64_t number) {
     await(&queue->waiter, &queue->n_ended, number, NULL);
 }
 
+uint64_t npu_queue_n_submitted(const NpuQueue *queue) {
+    return atomic_load_explicit(&queue->n_submitted, memory_order_relaxed);
+}
+
 NpuQueueCounts npu_queue_counts(const NpuQueue *queue) {
     return (NpuQueueCounts){ atomic_load(&queue->n_ended), atomic_load(&queue->busy_ns) };
 }

@@ -26,6 +26,9 @@ uint64_t npu_queue_submit(NpuQueue *queue, NpuCommandFn *fn, void *arg);
 /* Returns when the command of that number has ended, and all before it. */
 void npu_queue_wait(NpuQueue *queue, uint64_t number);
 
+/* Returns the number of the last command; 0: there was none. Thread: the one that submits. */
+uint64_t npu_queue_n_submitted(const NpuQueue *queue);
+
 /* Counts since the queue was made. */
 typedef struct NpuQueueCounts {
     uint64_t n_commands, busy_ns; /* of commands that have ended */

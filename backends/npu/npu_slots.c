@@ -43,8 +43,10 @@ int npu_slots_reserve(NpuBackend *self, const BackendShape *of_graph, ErrText *e
 
     if (self->step_rows <= NPU_PREFILL_ROWS) {
         npu_slots_deinit(self);
+        npu_attention_deinit(&self->attention);
         return 0;
     }
+    r = npu_attention_reserve(self, of_graph->head_size, err);
     for (size_t i = 0; !r && i < ARRAY_LEN(self->slots); i++) {
         r = new_slot(self, &self->slots[i], err);
         if (!r)

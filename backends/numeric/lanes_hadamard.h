@@ -5,7 +5,6 @@
 #define COORDGEN_BACKENDS_NUMERIC_LANES_HADAMARD_H
 
 #include <assert.h>
-#include <math.h>
 
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
@@ -124,10 +123,12 @@ LANES_INLINE Lanes hadamard_block(const float *x, float *y, float factor, Lanes 
  * nearest to 1 / sqrt(block).
  */
 __attribute__((unused)) static float hadamard(const float *x, size_t n, size_t block, float *y) {
-    const float factor = (float)(1.0 / sqrt((double)block));
+    /* 1 / sqrt(block), for which a root and divisions would take as long as a short row */
+    static const float factors[] = { 0x1p-2f, 0x1.6a09e6p-3f, 0x1p-3f, 0x1.6a09e6p-4f, 0x1p-4f, 0x1.6a09e6p-5f };
+    const float factor = factors[__builtin_ctzll(block / 16)];
     Lanes max = lanes_of(0);
 
-    assert(block >= 16 && block <= 512 && (block & (block - 1)) == 0 && n % block == 0);
+    assert(block >= 16 && block <= 512 && (block & (block - 1)) == 0 && (n & (block - 1)) == 0);
     for (size_t i = 0; i < n; i += block) {
         if (block == 16)
             max = hadamard_block(x + i, y + i, factor, max, 1, 1);

@@ -171,6 +171,8 @@ int ctl_answer_put(CtlAnswer *answer, const Ctl *ctl, const CoordgenEvent *event
 void ctl_answer_end(CtlAnswer *answer, bool ends_line);
 /* Sets what the options say about thinking and parts; false: after a message. */
 bool ctl_thinking(const Ctl *ctl, CoordgenGenerateOptions *options);
+/* ctl_tools.c: sets which tools may or must be called; false: after a message. */
+bool ctl_tool_choice(const Ctl *ctl, CoordgenGenerateOptions *options);
 /* ctl_constraint.c: what the answer may be. textp: out: text of a file, which the caller frees. 0 or an exit status. */
 int ctl_constraint(Ctl *ctl, CoordgenGenerateOptions *options, char **textp);
 
@@ -232,7 +234,9 @@ void ctl_print_logprobs(const CoordgenEvent *event); /* on standard output: a li
         { "speculation", 0, "SOURCES",                                                                                 \
           "drafts for several tokens a step: auto, off or sources (default: the service's)" },                         \
         { "no-history", 0, NULL, "no drafts from earlier answers, and do not store this one" },                        \
-        { "tools", 0, "FILE", "JSON of tools, for chat templates that have them" },                                    \
+        { "tools", 0, "FILE", "JSON of tools that the model may call" },                                               \
+        { "tool-choice", 0, "CHOICE", "auto (default), none, required (a call comes in any case), or a tool's name" },  \
+        { "single-call", 0, NULL, "at most one call" },                                                                \
         { "documents", 0, "FILE", "JSON of documents, likewise" },                                                     \
         { "template-kwargs", 0, "JSON", "object of further variables for the chat template" },                         \
         { "think", 0, "N", "think for at most N tokens, then answer" },                                                \

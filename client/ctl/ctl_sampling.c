@@ -64,7 +64,7 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->no_reuse = ctl_has(ctl, "no-reuse");
     options->speculation = ctl_text(ctl, "speculation", NULL);
     options->no_history = ctl_has(ctl, "no-history");
-    return ctl_thinking(ctl, options);
+    return ctl_thinking(ctl, options) && ctl_tool_choice(ctl, options);
 }
 
 static double per_second(uint64_t n, uint64_t us) {

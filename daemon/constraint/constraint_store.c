@@ -71,8 +71,12 @@ static int compile(ConstraintStore *store, ConstraintErrand *errand, Grammar **g
 }
 
 static int build(ConstraintStore *store, ConstraintErrand *errand, Grammar *grammar) {
-    int r = constraint_spec_build(&errand->spec, grammar, errand->engine, &errand->constraint, &errand->err);
+    _cleanup_(bill_settle) Bill bill = { 0 };
+    GrammarLimits limits = CONSTRAINT_LIMITS;
+    int r = errand->spec.tools ? reserve(store, &bill, &limits, &errand->err) : 0; /* schemas of tools come now */
 
+    if (!r)
+        r = constraint_spec_build(&errand->spec, grammar, errand->engine, &errand->constraint, &errand->err);
     if (!r && constraint_charge(errand->constraint, store->accounts, ACCOUNT_ACTIVATIONS)) {
         errand->constraint = constraint_unref(errand->constraint);
         r = err_set(&errand->err, CONSTRAINT_SPEC_E_MEMORY, "no memory for the constraint");

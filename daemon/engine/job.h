@@ -94,6 +94,7 @@ typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
     unsigned int tokenize_flags; /* TokenizeFlags */
     bool count_only;             /* JOB_TOKENIZE: only the number of tokens */
     bool render_only;            /* JOB_TOKENIZE of messages: the rendered text instead of tokens */
+    CallChoice calls;            /* JOB_GENERATE: calls of the chat's tools; the name points into the message */
     bool splits;                 /* JOB_GENERATE: thinking and calls are parts of their own */
 } JobInput;
 
@@ -118,6 +119,7 @@ typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
     DraftReport report;      /* others read it after the news about the prompt */
     ThinkingPlace place;     /* where the prompt ends */
     Generation *generation;  /* also the loop's under the outbox's lock, to cancel it */
+    CallTools *tools;        /* for the parser of calls; NULL: none */
 } JobRun;
 
 typedef struct JobDetokenize { /* JOB_DETOKENIZE */

@@ -83,6 +83,7 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
         job->news.usage = usage;
         outbox_unlock(outbox);
     }
+    job->run.tools = call_tools_free(job->run.tools);
     outbox_lock(outbox);
     job->news.end = end;
     job->news.result = result;

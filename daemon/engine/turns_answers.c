@@ -111,6 +111,25 @@ static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens
         n_prompt, usable, setting_tokens);
 }
 
+/* Lets the answer's calls be parsed. Tools that are no list of functions were refused with their constraint. */
+static int begin_calls(Job *job, GenerationOptions *options, ErrText *err) {
+    const ChatInput *chat = &job->input.chat;
+    int r;
+
+    if (!chat->offers_calls || !job->input.splits)
+        return 0;
+    options->answer.calls = NULL;
+    if (!engine_call_shape(job->engine))
+        return 0;
+    r = call_tools_new(&job->run.tools, chat->tools, chat->tools_bytes, &job->input.calls, err);
+    if (r)
+        return r > 0 ? JOB_E_TOOLS : r;
+    job->run.tools->is_unconstrained = !options->constraint.it;
+    options->answer.calls = &engine_call_shape(job->engine)->format;
+    options->answer.tools = job->run.tools;
+    return 0;
+}
+
 static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
@@ -144,6 +163,9 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         options.answer = (AnswerFormat){ .thinking = engine_thinking_marks(job->engine),
                                          .is_thinking = job->run.place == THINKING_INSIDE,
                                          .is_behind = job->run.place == THINKING_BEHIND };
+    r = begin_calls(job, &options, err);
+    if (r)
+        return r;
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);

@@ -177,6 +177,30 @@ static void take_constraint(Request *request, const Coordgen__V1__Constraint *co
     request->job.generate.options.constraint.may_be_cut = constraint->has_end_in_time && !constraint->end_in_time;
 }
 
+/* Takes what the model may do with the tools. Its calls are constrained by their schemas. */
+static void take_calls(Request *request, const Coordgen__V1__ToolChoice *choice) {
+    static const CallMode modes[] = {
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_UNSPECIFIED] = CALL_MODE_AUTO,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NONE] = CALL_MODE_NONE,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_AUTO] = CALL_MODE_AUTO,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_REQUIRED] = CALL_MODE_REQUIRED,
+        [COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NAMED] = CALL_MODE_NAMED,
+    };
+    ChatInput *chat = &request->job.input.chat;
+    ConstraintSpec *spec = &request->input.constraint.spec;
+    const CallMode mode = !chat->tools ? CALL_MODE_NONE : choice ? modes[choice->mode] : CALL_MODE_AUTO;
+
+    if (mode == CALL_MODE_NONE || (mode == CALL_MODE_AUTO && chat_is_empty_json(chat->tools, chat->tools_bytes)))
+        return;
+    chat->offers_calls = true;
+    request->job.input.calls = (CallChoice){ .mode = mode,
+                                             .name = mode == CALL_MODE_NAMED ? choice->name : NULL,
+                                             .is_single = choice && choice->single };
+    spec->tools = chat->tools;
+    spec->tools_bytes = chat->tools_bytes;
+    spec->choice = request->job.input.calls;
+}
+
 static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
     static const Priority priorities[] = {
         [COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE] = PRIORITY_INTERACTIVE,
@@ -300,6 +324,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         generate->has_thinking_tokens ? generate->thinking_tokens : THINKING_NO_LIMIT;
     take_tools(&job->input.chat, generate->tools, generate->documents);
     job->input.chat.no_generation_prompt = generate->has_add_generation_prompt && !generate->add_generation_prompt;
+    take_calls(request, generate->tool_choice);
     take_kwargs(&job->input.chat, generate->template_kwargs);
     if (generate->has_thinking_tokens)
         job->input.chat.thinking = generate->thinking_tokens ? CHAT_THINKING_ON : CHAT_THINKING_OFF;
@@ -344,6 +369,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->input.count_only = tokenize->count_only;
     job->input.render_only = tokenize->render_only;
     take_tools(&job->input.chat, tokenize->tools, tokenize->documents);
+    job->input.chat.offers_calls = tokenize->tools != NULL;
     take_kwargs(&job->input.chat, tokenize->template_kwargs);
     job->input.chat.no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {

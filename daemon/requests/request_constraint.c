@@ -85,5 +85,5 @@ const char *request_constraint_field(const Request *request) {
         [CONSTRAINT_FORM_REGEX] = "generate.constraint.regex",
     };
 
-    return fields[request->input.constraint.spec.form];
+    return request->input.constraint.spec.tools ? "generate.tools" : fields[request->input.constraint.spec.form];
 }

@@ -159,7 +159,15 @@ void request_fail_by_constraint(Request *request, int r, const ErrText *err) {
 
     switch (r) {
     case CONSTRAINT_SPEC_E_INVALID:
+    case CONSTRAINT_SPEC_E_PARAMETERS:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_SCHEMA;
+        break;
+    case CONSTRAINT_SPEC_E_CHOICE:
+        field = "generate.tool_choice";
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        break;
+    case CONSTRAINT_SPEC_E_TOOLS:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
         break;
     case CONSTRAINT_SPEC_E_TOO_COMPLEX:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_SCHEMA_TOO_COMPLEX;

@@ -133,6 +133,7 @@ typedef struct EngineQueueCounts {
     uint64_t n_placed;       /* products of the processors, placed there or run there to be measured */
     uint64_t n_stolen;       /* products that the processors took from the NPU's queue */
     uint64_t n_others;       /* other operators */
+    uint64_t n_joint;        /* of those: attention whose products the NPU made */
 } EngineQueueCounts;
 
 EngineQueueCounts engine_queue_counts(const Engine *engine);

@@ -67,7 +67,10 @@ static void run_attention(const LayerRows *rows) {
     rows->backend->ops->kv_store(rows->backend, &call);
     if (rows->stored)
         rows->stored(rows->stored_arg);
-    rows->backend->ops->attention(rows->backend, &call);
+    if (rows->joint)
+        rows->backend->ops->attention_joint(rows->backend, &call, rows->joint);
+    else
+        rows->backend->ops->attention(rows->backend, &call);
 }
 
 static void run_rope(const LayerRows *rows, Slot slot) {

@@ -20,6 +20,7 @@ typedef struct LayerRows {
     const float *balance;      /* AttentionCall.balance of the layer, or NULL */
     float *const *slots;       /* [_SLOT_N] f32[rows of the batch][dim of the slot] */
     const RopeRows *rope;      /* the rotary tables that the layer uses, for all rows of the batch */
+    BackendJointTime *joint;   /* attention runs together with the device's queue, and this gets its time; NULL: not */
     void (*stored)(void *arg); /* called when OP_ATTENTION has written the rows' keys and values; may be NULL */
     void *stored_arg;
 } LayerRows;

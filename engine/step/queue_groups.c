@@ -23,6 +23,24 @@ bool queue_groups_has_room(const EngineStep *step) {
     return step->groups.queue_layers && queue_groups_are_of(step->engine->backend->ops, step->batch.n_rows);
 }
 
+/* Returns the positions that a group's rows read in a layer, as a share of what the profile's times are of. layer:
+ * UINT32_MAX: on average over the layers. */
+static double attention_share(const EngineStep *step, const RowGroup *group, uint32_t layer) {
+    const Engine *engine = step->engine;
+    const Hparams *hparams = &engine->hparams;
+    const bool is_cut = layer != UINT32_MAX && hparams_layer_is_local(hparams, layer);
+    double n = 0;
+
+    for (size_t i = 0; i < group->rows.n; i++) {
+        const uint64_t positions = step->batch.rows[group->rows.first + i].position + UINT64_C(1);
+
+        n += layer == UINT32_MAX ? (double)hparams_read_positions(hparams, positions) / hparams->n_layers
+             : is_cut            ? (double)MIN(positions, hparams->window.positions)
+                                 : (double)positions;
+    }
+    return n / ((double)engine->backend->ops->prefill_rows * OP_TIMES_POSITIONS);
+}
+
 void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
     RowGroups *groups = &step->groups;
     Engine *engine = step->engine;
@@ -34,14 +52,16 @@ void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
         .order = engine->steps->load.op_order,
         .steal_beyond = engine->steps->load.steal_beyond,
     };
-    double shares[OP_QUEUES_GROUPS_MAX];
+    double shares[OP_QUEUES_GROUPS_MAX], attention_shares[OP_QUEUES_GROUPS_MAX];
 
     for (size_t i = 0; i < groups->n; i++) {
         setup.continues |= (uint64_t)groups->groups[i].continues << i;
         shares[i] = (double)groups->groups[i].rows.n / (double)engine->backend->ops->prefill_rows;
+        attention_shares[i] = attention_share(step, &groups->groups[i], UINT32_MAX);
     }
     groups->by_queues = true;
-    queue_profile_place(&engine->steps->queue_profile, shares, engine->backend->ops->product_slots,
+    engine->steps->queue_profile.joint = engine->backend->ops->attention_joint ? op_queues_attention(setup.graph) : 0;
+    queue_profile_place(&engine->steps->queue_profile, shares, attention_shares, engine->backend->ops->product_slots,
                         !groups->first_layer, &setup);
     groups->queues.times = engine->steps->queue_profile.times;
     op_queues_begin(&groups->queues, &setup);
@@ -110,8 +130,42 @@ static int end_product(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
     return 0;
 }
 
-static int run_here(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
-    QueueRun *run = arg;
+/* Runs attention: by the processors, or together with the NPU. The times are those of so many rows that read so many
+ * positions. */
+static int run_attention(QueueRun *run, const OpRef *ref, ErrText *err) {
+    EngineStep *step = run->step;
+    Engine *engine = step->engine;
+    OpTimes *times = &step->groups.queues.times;
+    const WeightsLayer *weights = weights_of(run, ref);
+    LayerRows rows = rows_of(run, ref);
+    const double share = attention_share(step, &step->groups.groups[ref->group], rows.layer);
+    bool is_joint = step->groups.queues.joint[ref->group] >> ref->node & 1;
+    BackendJointTime joint = { .wait_ns = 0 };
+    BackendTime time;
+    uint64_t took_ns;
+    int r;
+
+    if (is_whole(run, ref) && queue_profile_tries_attention(&engine->steps->queue_profile, times, ref->node, is_joint))
+        is_joint = !is_joint;
+    rows.joint = is_joint ? &joint : NULL;
+    time.start_ns = clock_now_ns();
+    r = layer_run_node(&rows, &engine->steps->layer.nodes[ref->node], weights->linears, weights->vectors, err);
+    time.end_ns = clock_now_ns();
+    if (r)
+        return r;
+    took_ns = MAX((uint64_t)((double)(time.end_ns - time.start_ns - joint.wait_ns) / share), 1);
+    engine->steps->queue_counts.cpu_ns += time.end_ns - time.start_ns;
+    engine->steps->queue_counts.npu_ns += joint.queue_ns;
+    engine->steps->queue_counts.n_others++;
+    engine->steps->queue_counts.n_joint += is_joint;
+    if (is_whole(run, ref))
+        op_times_took(times, is_joint ? OP_QUEUE_NPU : OP_QUEUE_CPU, ref->node, took_ns);
+    node_ended(run, ref, OP_QUEUE_CPU, 0, &time);
+    return 0;
+}
+
+/* Runs a node that is not attention. */
+static int run_node_here(QueueRun *run, const OpRef *ref, bool is_stolen, ErrText *err) {
     Engine *engine = run->step->engine;
     const LayerNode *node = &engine->steps->layer.nodes[ref->node];
     const WeightsLayer *weights = weights_of(run, ref);
@@ -135,6 +189,14 @@ static int run_here(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
                              time.end_ns - product.end_ns);
     node_ended(run, ref, OP_QUEUE_CPU, product.end_ns - product.start_ns, &time);
     return 0;
+}
+
+static int run_here(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
+    QueueRun *run = arg;
+
+    if (run->step->engine->steps->layer.nodes[ref->node].main->kind == OP_ATTENTION)
+        return run_attention(run, ref, err);
+    return run_node_here(run, ref, is_stolen, err);
 }
 
 /* A product with a matrix that is not the queue's is run here, and so is one whose time here is to be measured. */

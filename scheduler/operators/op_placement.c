@@ -3,7 +3,8 @@
  * The simulation runs the engine's own loop (op_loop). What it predicts therefore contains the bubbles of the order,
  * which sums of times do not.
  *
- * Products move one by one, each in one group and in all layers. The product that saves most moves first, until none
+ * Products move one by one, each in one group and in all layers, and so does attention between the processors and both
+ * sides. The product that saves most moves first, until none
  * saves anything to speak of. There are a few dozen, and a simulation takes some 20 microseconds. Most moves are not
  * simulated at all: no side can end sooner than its own work takes.
  */
@@ -22,6 +23,7 @@
 const Choice op_placement_choices[] = {
     { "profile", OP_PLACEMENT_PROFILE },
     { "npu", OP_PLACEMENT_NPU },
+    { "all", OP_PLACEMENT_ALL },
     { NULL, 0 },
 };
 
@@ -33,10 +35,10 @@ static size_t simulated_groups(size_t n_groups) {
     return MIN(n_groups, OP_PLACEMENT_GROUPS);
 }
 
-void op_placement_init(OpPlacement *placement, uint64_t products) {
+void op_placement_init(OpPlacement *placement, uint64_t nodes) {
     *placement = (OpPlacement){ .n_groups = 0 };
     for (size_t i = 0; i < OP_PLACEMENT_GROUPS; i++)
-        placement->on_npu[i] = products;
+        placement->on_npu[i] = nodes;
 }
 
 void op_placement_fill(const OpPlacement *placement, size_t n_groups, uint64_t *on_npu) {
@@ -60,15 +62,22 @@ static uint32_t simulated_layers(const OpPlacementCase *of) {
     return MIN(of->queues->n_layers, OP_PLACEMENT_LAYERS);
 }
 
-static double share_of(const Sim *sim, size_t group) {
-    return sim->of->shares[sim->first_group + group];
+/* Returns the work of a group in a node, as a share of what the times are of. */
+static double share_of(const OpPlacementCase *of, size_t group, size_t node) {
+    return of->attention_shares && of->queues->graph->nodes[node].class == OP_CLASS_ATTENTION
+               ? of->attention_shares[group]
+               : of->shares[group];
+}
+
+static double share_in(const Sim *sim, const OpRef *ref) {
+    return share_of(sim->of, sim->first_group + ref->group, ref->node);
 }
 
 static void sim_submit(void *arg, size_t slot, const OpRef *ref) {
     Sim *sim = arg;
     const OpTimes *times = sim->of->times;
 
-    sim->now_ns += times->begin_ns[ref->node] * share_of(sim, ref->group);
+    sim->now_ns += times->begin_ns[ref->node] * share_in(sim, ref);
     if (sim->npu_free_ns < sim->now_ns)
         sim->npu_free_ns = sim->now_ns;
     sim->npu_free_ns += times->ns[OP_QUEUE_NPU][ref->node];
@@ -86,7 +95,7 @@ static int sim_end(void *arg, size_t slot, const OpRef *ref, ErrText *err) {
 
     if (sim->now_ns < sim->until_ns[slot])
         sim->now_ns = sim->until_ns[slot];
-    sim->now_ns += sim->of->times->end_ns[ref->node] * share_of(sim, ref->group);
+    sim->now_ns += sim->of->times->end_ns[ref->node] * share_in(sim, ref);
     op_queues_end(&sim->queues, ref, OP_QUEUE_NPU, 0);
     return 0;
 }
@@ -99,7 +108,13 @@ static double cpu_ns(const OpTimes *times, size_t node) {
 static int sim_run(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
     Sim *sim = arg;
 
-    sim->now_ns += cpu_ns(sim->of->times, ref->node) * share_of(sim, ref->group);
+    if (sim->queues.joint[ref->group] >> ref->node & 1) {
+        sim->now_ns =
+            MAX(sim->now_ns, sim->npu_free_ns) + sim->of->times->ns[OP_QUEUE_NPU][ref->node] * share_in(sim, ref);
+        sim->npu_free_ns = sim->now_ns;
+    } else {
+        sim->now_ns += cpu_ns(sim->of->times, ref->node) * share_in(sim, ref);
+    }
     op_queues_end(&sim->queues, ref, OP_QUEUE_CPU, 0);
     return 0;
 }
@@ -135,17 +150,24 @@ double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu) {
 /* Returns a lower bound of the time: the work of the busier side, without any waiting. */
 static double least_of(const OpPlacementCase *of, const uint64_t *on_npu) {
     const OpTimes *times = of->times;
+    const uint64_t products = op_queues_products(of->queues->graph);
     double npu = 0, cpu = 0;
 
     for (size_t group = of->queues->n_groups - simulated_groups(of->queues->n_groups); group < of->queues->n_groups;
          group++)
-        for (size_t node = 0; node < of->queues->graph->n; node++)
-            if (on_npu[group] >> node & 1) {
-                npu += times->ns[OP_QUEUE_NPU][node];
-                cpu += (times->begin_ns[node] + times->end_ns[node]) * of->shares[group];
+        for (size_t node = 0; node < of->queues->graph->n; node++) {
+            const double share = share_of(of, group, node), npu_ns = times->ns[OP_QUEUE_NPU][node];
+
+            if (on_npu[group] & ~products & UINT64_C(1) << node) {
+                npu += npu_ns * share;
+                cpu += npu_ns * share;
+            } else if (on_npu[group] >> node & 1) {
+                npu += npu_ns;
+                cpu += (times->begin_ns[node] + times->end_ns[node]) * share;
             } else {
-                cpu += cpu_ns(times, node) * of->shares[group];
+                cpu += cpu_ns(times, node) * share;
             }
+        }
     return MAX(npu, cpu) * simulated_layers(of);
 }
 
@@ -167,13 +189,13 @@ static double time_of(const OpPlacementCase *of, const OpPlacement *placement, d
 }
 
 /* Makes the best move, if one saves enough. */
-static bool move_best(const OpPlacementCase *of, uint64_t products, OpPlacement *placement) {
+static bool move_best(const OpPlacementCase *of, uint64_t nodes, OpPlacement *placement) {
     double best_ns = placement->placed_ns * (1 - LEAST_MOVE);
     OpPlacement best = *placement;
     bool moves = false;
 
     for (size_t group = 0; group < placement->n_groups; group++)
-        for (uint64_t left = products; left; left &= left - 1) {
+        for (uint64_t left = nodes; left; left &= left - 1) {
             OpPlacement tried = *placement;
             double ns;
 
@@ -189,18 +211,30 @@ static bool move_best(const OpPlacementCase *of, uint64_t products, OpPlacement 
     return moves;
 }
 
+/* Moves nodes from where they are until no move saves anything to speak of. */
+static void improve(const OpPlacementCase *of, uint64_t nodes, OpPlacement *placement) {
+    while (move_best(of, nodes, placement))
+        continue;
+}
+
 void op_placement_choose(const OpPlacementCase *of, OpPlacement *placement) {
-    const uint64_t products = op_queues_products(of->queues->graph);
-    OpPlacement all, best;
+    const uint64_t products = op_queues_products(of->queues->graph), nodes = products | of->joint;
+    OpPlacement all, best, other;
 
     op_placement_init(&all, products);
     placement->n_groups = all.n_groups = simulated_groups(of->queues->n_groups);
+    for (size_t i = 0; i < OP_PLACEMENT_GROUPS; i++)
+        placement->on_npu[i] &= nodes;
     all.placed_ns = time_of(of, &all, HUGE_VAL);
     placement->placed_ns = time_of(of, placement, HUGE_VAL);
     placement->all_npu_ns = all.all_npu_ns = all.placed_ns;
-    best = all.placed_ns < placement->placed_ns ? all : *placement;
-    while (move_best(of, products, &best))
-        continue;
+    best = *placement;
+    improve(of, nodes, &best);
+    other = all;
+    if (memcmp(all.on_npu, placement->on_npu, sizeof(all.on_npu)) != 0)
+        improve(of, nodes, &other);
+    if (other.placed_ns < best.placed_ns)
+        best = other;
     if (best.placed_ns >= all.placed_ns * (1 - LEAST_GAIN))
         *placement = all;
     else if (best.placed_ns < placement->placed_ns * (1 - LEAST_GAIN) ||

@@ -2,8 +2,9 @@
 /*
  * Chooses which side runs a product: the NPU, or the processors beside it. EdgeFlow's static placement (4.3) has all
  * products on the NPU. The placement by profile runs the queues in simulated time, with the measured times of both
- * sides, and moves a product where the whole ends earlier. All other operators stay with the processors, for an NPU
- * runs products alone.
+ * sides, and moves a product where the whole ends earlier. Attention can be joint: its products run on the NPU while
+ * the processors make its weights, and neither side does anything else meanwhile. All other operators stay with the
+ * processors, for an NPU runs products alone.
  *
  * The module knows no model, no device and no thread.
  */
@@ -19,7 +20,8 @@
 
 typedef enum OpPlacementKind {
     OP_PLACEMENT_PROFILE, /* where the whole ends sooner */
-    OP_PLACEMENT_NPU,     /* all that the NPU can run */
+    OP_PLACEMENT_NPU,     /* all products of matrices on the NPU */
+    OP_PLACEMENT_ALL,     /* and attention's products, too */
     _OP_PLACEMENT_N,
 } OpPlacementKind;
 
@@ -36,9 +38,12 @@ typedef struct OpPlacementCase {
     const OpTimes *times;
     const double *shares; /* [n_groups] rows of each group, as a share of a whole group: 0..1 */
     size_t n_slots;       /* of the NPU's queue: 1..BACKEND_PRODUCT_SLOTS_MAX */
+    /* [n_groups] work of each group's attention, 1: the rows of a graph read OP_TIMES_POSITIONS; NULL: `shares`. */
+    const double *attention_shares;
+    uint64_t joint; /* nodes of op_queues_attention() that may be joint, a bit each; their times are known */
 } OpPlacementCase;
 
-/* Nodes of each simulated group that the NPU runs, a bit each. A graph has one shape: the NPU takes as long for a group
+/* Nodes of each simulated group that the NPU runs or helps with, a bit each. A graph has one shape: the NPU takes as long for a group
  * of few rows as for a whole one, the processors only for the rows that are there. */
 typedef struct OpPlacement {
     uint64_t on_npu[OP_PLACEMENT_GROUPS];
@@ -46,8 +51,8 @@ typedef struct OpPlacement {
     double all_npu_ns, placed_ns; /* predicted for the simulated layers: all on the NPU, and as placed */
 } OpPlacement;
 
-/* Puts all products on the NPU. */
-void op_placement_init(OpPlacement *placement, uint64_t products);
+/* Puts nodes on the NPU, a bit each. */
+void op_placement_init(OpPlacement *placement, uint64_t nodes);
 /* Fills on_npu[n_groups] of the queues' setup. Groups that are not simulated have the places of simulated ones, in
  * turns. */
 void op_placement_fill(const OpPlacement *placement, size_t n_groups, uint64_t *on_npu);

@@ -36,12 +36,20 @@ static size_t next_bit(uint64_t *bits) {
     return i;
 }
 
-uint64_t op_queues_products(const OpGraph *graph) {
-    uint64_t products = 0;
+static uint64_t nodes_of_class(const OpGraph *graph, OpClass class) {
+    uint64_t nodes = 0;
 
     for (size_t i = 0; i < graph->n; i++)
-        products |= graph->nodes[i].class == OP_CLASS_PRODUCT ? bit(i) : 0;
-    return products;
+        nodes |= graph->nodes[i].class == class ? bit(i) : 0;
+    return nodes;
+}
+
+uint64_t op_queues_products(const OpGraph *graph) {
+    return nodes_of_class(graph, OP_CLASS_PRODUCT);
+}
+
+uint64_t op_queues_attention(const OpGraph *graph) {
+    return nodes_of_class(graph, OP_CLASS_ATTENTION);
 }
 
 static OpQueueLayer *layer_of(const OpQueues *queues, size_t group, uint32_t layer) {
@@ -87,6 +95,7 @@ static void offer(OpQueues *queues, size_t group, uint32_t layer, size_t node) {
 void op_queues_begin(OpQueues *queues, const OpQueuesSetup *setup) {
     const OpGraph *graph = setup->graph;
     const OpTimes times = queues->times;
+    const uint64_t products = op_queues_products(graph);
 
     assert(setup->n_groups && setup->n_groups <= OP_QUEUES_GROUPS_MAX && setup->n_layers && graph->n);
     assert(!(setup->continues & 1));
@@ -101,7 +110,10 @@ void op_queues_begin(OpQueues *queues, const OpQueuesSetup *setup) {
         .n_left = setup->n_groups * setup->n_layers * graph->n,
         .times = times,
     };
-    memcpy(queues->on_npu, setup->on_npu, setup->n_groups * sizeof(*setup->on_npu));
+    for (size_t group = 0; group < setup->n_groups; group++) {
+        queues->on_npu[group] = setup->on_npu[group] & products;
+        queues->joint[group] = setup->on_npu[group] & ~products;
+    }
     memset(queues->layers, 0, setup->n_groups * setup->n_layers * sizeof(*queues->layers));
     for (size_t i = 0; i < graph->n; i++)
         for (size_t j = 0; j < graph->n; j++) {

@@ -30,6 +30,8 @@ const char *op_order_name(OpOrder order); /* "out-of-order" */
 
 /* Returns the nodes of a graph that an NPU can run, a bit each. */
 uint64_t op_queues_products(const OpGraph *graph);
+/* Returns the nodes that an NPU and the processors can run together, if the NPU has such operators: attention. */
+uint64_t op_queues_attention(const OpGraph *graph);
 
 /* OpQueuesSetup.steal_beyond: a product is stolen if the NPU needs longer for all that it has than a processor for that
  * product. A product without a time on the processors is tried. */
@@ -57,8 +59,9 @@ typedef struct OpQueues {
     uint32_t n_layers;
     OpOrder order;
     size_t steal_beyond;
-    uint64_t on_npu[OP_QUEUES_GROUPS_MAX];                               /* nodes of a group, a bit each */
-    uint64_t continues;                                                  /* groups, a bit each */
+    uint64_t on_npu[OP_QUEUES_GROUPS_MAX]; /* products of a group, a bit each */
+    uint64_t joint[OP_QUEUES_GROUPS_MAX];  /* nodes of the processors' queue that the NPU helps with, a bit each */
+    uint64_t continues;                    /* groups, a bit each */
     uint64_t after[OP_GRAPH_NODES_MAX], after_layer[OP_GRAPH_NODES_MAX]; /* nodes that wait for a node, a bit each */
     size_t next[_OP_QUEUE_N]; /* in a fixed order: index of a node; all nodes of the queue before it are taken */
     size_t n_ready[_OP_QUEUE_N], n_left;
@@ -73,7 +76,9 @@ typedef struct OpQueuesSetup {
     uint32_t n_layers;
     uint64_t continues; /* groups that go on with what the one before works on, a bit each; not the first */
     OpOrder order;
-    uint64_t on_npu[OP_QUEUES_GROUPS_MAX]; /* nodes of each group, of op_queues_products() */
+    /* Nodes of each group, of op_queues_products() and op_queues_attention(). The latter are joint: the processors' queue
+     * has them, and both sides work at them. */
+    uint64_t on_npu[OP_QUEUES_GROUPS_MAX];
     /* For OP_ORDER_POSITION: if the NPU's queue has more products than these, begun or not, an idle processor takes the
      * first product that is not begun. EdgeFlow: 5. Or OP_STEAL_MEASURED, OP_STEAL_NEVER. */
     size_t steal_beyond;

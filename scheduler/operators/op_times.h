@@ -13,15 +13,19 @@
 /* Number of times that make a profile. The shortest of them counts, for the first ones may have waited for memory. */
 #define OP_TIMES_FIRST 3
 
+/* Positions that the rows of a profile read, on average. */
+#define OP_TIMES_POSITIONS 1024
+
 typedef enum OpQueue {
     OP_QUEUE_NPU,
     OP_QUEUE_CPU,
     _OP_QUEUE_N,
 } OpQueue;
 
-/* In nanoseconds, for as many rows as a graph has; 0: not known yet. */
+/* In nanoseconds, for as many rows as a graph has, and attention of these rows to OP_TIMES_POSITIONS; 0: not known yet.
+ */
 typedef struct OpTimes {
-    double ns[_OP_QUEUE_N][OP_GRAPH_NODES_MAX];
+    double ns[_OP_QUEUE_N][OP_GRAPH_NODES_MAX]; /* attention on the NPU's side: both sides work at it, together */
     /* Work of the processors before and after a product, whichever side multiplies. This work differs from layer to
      * layer, the product itself does not. */
     double begin_ns[OP_GRAPH_NODES_MAX], end_ns[OP_GRAPH_NODES_MAX];

@@ -2,7 +2,7 @@
 /*
  * A side that does not run a product does not measure it either. Each side therefore has a turn now and then: in every
  * few steps the processors run one of the NPU's products, in one layer; less often the NPU runs all products of one
- * group.
+ * group. Attention has its turn among the products: once the other way, alone or together with the NPU.
  */
 #include "scheduler/operators/queue_profile.h"
 
@@ -28,35 +28,48 @@ static size_t node_of_turn(uint64_t products, uint64_t turn) {
 /* Lets each side measure products that the other one has. */
 static void take_turns(QueueProfile *profile, uint64_t products, const double *shares, OpQueuesSetup *setup) {
     if (!(profile->n_steps % STEPS_A_TRY))
-        profile->again |= UINT64_C(1) << node_of_turn(products, profile->n_steps / STEPS_A_TRY);
+        profile->again |= UINT64_C(1) << node_of_turn(products | profile->joint, profile->n_steps / STEPS_A_TRY);
     if (!(profile->n_steps % STEPS_A_GROUP) && shares[0] >= 1)
-        setup->on_npu[0] = products;
+        setup->on_npu[0] |= products;
+}
+
+/* Returns the nodes that may be joint, because the times of both ways are known. */
+static uint64_t known_joint(const QueueProfile *profile) {
+    uint64_t known = 0;
+
+    for (uint64_t left = profile->joint; left; left &= left - 1) {
+        const uint64_t node = left & -left;
+
+        if (op_times_know(&profile->times, OP_QUEUE_NPU, node) && op_times_know(&profile->times, OP_QUEUE_CPU, node))
+            known |= node;
+    }
+    return known;
 }
 
 /* Chooses the places for a step of these groups, once the times of both sides are known. */
-static void choose(QueueProfile *profile, uint64_t products, const double *shares, size_t n_slots,
-                   const OpQueuesSetup *setup) {
+static void choose(QueueProfile *profile, uint64_t products, const OpPlacementCase *of) {
     const OpPlacement before = profile->placement;
     char text[EXPLANATION_MAX_BYTES];
 
     if (!op_times_know(&profile->times, OP_QUEUE_NPU, products) ||
         !op_times_know(&profile->times, OP_QUEUE_CPU, products))
         return;
-    op_placement_choose(&(OpPlacementCase){ setup, &profile->times, shares, n_slots }, &profile->placement);
+    op_placement_choose(of, &profile->placement);
     if (before.n_groups && !memcmp(before.on_npu, profile->placement.on_npu, sizeof(before.on_npu)))
         return;
-    queue_profile_explain(profile, setup->graph, text, sizeof(text));
+    queue_profile_explain(profile, of->queues->graph, text, sizeof(text));
     log_debug(TOPIC_ENGINE, "operators: %s", text);
 }
 
-void queue_profile_place(QueueProfile *profile, const double *shares, size_t n_slots, bool is_first,
-                         OpQueuesSetup *setup) {
+void queue_profile_place(QueueProfile *profile, const double *shares, const double *attention_shares, size_t n_slots,
+                         bool is_first, OpQueuesSetup *setup) {
     const uint64_t products = op_queues_products(setup->graph);
 
-    if (!profile->n_steps || profile->kind == OP_PLACEMENT_NPU)
-        op_placement_init(&profile->placement, products);
+    if (!profile->n_steps || profile->kind != OP_PLACEMENT_PROFILE)
+        op_placement_init(&profile->placement, products | (profile->kind == OP_PLACEMENT_ALL ? profile->joint : 0));
     if (profile->kind == OP_PLACEMENT_PROFILE && is_first)
-        choose(profile, products, shares, n_slots, setup);
+        choose(profile, products,
+               &(OpPlacementCase){ setup, &profile->times, shares, n_slots, attention_shares, known_joint(profile) });
     profile->n_steps += is_first;
     op_placement_fill(&profile->placement, setup->n_groups, setup->on_npu);
     if (profile->kind == OP_PLACEMENT_PROFILE && is_first && products)
@@ -68,6 +81,17 @@ bool queue_profile_tries(QueueProfile *profile, const OpTimes *times, size_t nod
 
     if (profile->kind != OP_PLACEMENT_PROFILE ||
         (times->n[OP_QUEUE_CPU][node] >= OP_TIMES_FIRST && !(profile->again & bit)))
+        return false;
+    profile->again &= ~bit;
+    return true;
+}
+
+bool queue_profile_tries_attention(QueueProfile *profile, const OpTimes *times, size_t node, bool is_joint) {
+    const uint64_t bit = UINT64_C(1) << node;
+    const OpQueue other = is_joint ? OP_QUEUE_CPU : OP_QUEUE_NPU;
+
+    if (profile->kind != OP_PLACEMENT_PROFILE || !(profile->joint & bit) ||
+        (times->n[other][node] >= OP_TIMES_FIRST && !(profile->again & bit)))
         return false;
     profile->again &= ~bit;
     return true;
@@ -88,6 +112,19 @@ static double ms(double ns) {
     return ns / 1e6;
 }
 
+/* Appends who attends, and how long that takes. */
+static void explain_attention(const QueueProfile *profile, const OpGraph *graph, size_t node, StrBuf *line) {
+    const OpTimes *times = &profile->times;
+    const size_t n = groups_on_npu(&profile->placement, node);
+
+    str_buf_addf(line, "; %s with the npu in %zu groups of %zu (for %d positions: processors %.3f ms",
+                 graph->nodes[node].name, n, profile->placement.n_groups, OP_TIMES_POSITIONS,
+                 ms(times->ns[OP_QUEUE_CPU][node]));
+    if (times->n[OP_QUEUE_NPU][node])
+        str_buf_addf(line, ", with the npu %.3f", ms(times->ns[OP_QUEUE_NPU][node]));
+    str_buf_add(line, ")");
+}
+
 void queue_profile_explain(const QueueProfile *profile, const OpGraph *graph, char *text, size_t room_bytes) {
     const OpTimes *times = &profile->times;
     const OpPlacement *placement = &profile->placement;
@@ -106,6 +143,8 @@ void queue_profile_explain(const QueueProfile *profile, const OpGraph *graph, ch
             str_buf_addf(&line, ", processors %.3f", ms(times->ns[OP_QUEUE_CPU][node]));
         str_buf_addf(&line, ", and %.3f of them beside either)", ms(times->begin_ns[node] + times->end_ns[node]));
     }
+    for (uint64_t left = profile->joint; left; left &= left - 1)
+        explain_attention(profile, graph, (size_t)__builtin_ctzll(left), &line);
     if (placement->n_groups)
         str_buf_addf(&line, "; predicted for %d layers: %.2f ms, all on the npu %.2f ms", OP_PLACEMENT_LAYERS,
                      ms(placement->placed_ns), ms(placement->all_npu_ns));

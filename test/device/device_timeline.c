@@ -2,6 +2,7 @@
 #undef NDEBUG
 #include "test/device/device_timeline.h"
 
+#include "base/clock.h"
 #include "base/min_max.h"
 
 enum {
@@ -123,6 +124,24 @@ static void same_beside(const KvRig *kv, const uint8_t *before, const void *bloc
         fail_msg("a block of the cache was written beside the planes of the layer");
 }
 
+/* Checks that attention together with the device's queue gives the bits of the processors alone: out f32[rows][q_width].
+ * q: the queries. */
+static void same_joint(KvRig *kv, const AttentionCall *call, const float *q, const float *out) {
+    const size_t n = call->rows.n * kv->q_width;
+    GUARDED joint = guarded_copy(q, n);
+    AttentionCall other = *call;
+    const uint64_t start_ns = clock_now_ns();
+    BackendJointTime time;
+
+    if (!kv->rig.ops->attention_joint)
+        return;
+    other.q = joint;
+    kv->rig.ops->attention_joint(kv->rig.backend, &other, &time);
+    guarded_check(joint, "joint attention");
+    kv_same_rows(kv, joint, out, call->rows.n, "joint attention");
+    assert_true(time.wait_ns + time.queue_ns <= clock_now_ns() - start_ns);
+}
+
 /* Runs rows of the batch. */
 static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t layer, BatchRange range, float *out) {
     const BackendOps *ops = kv->rig.ops;
@@ -151,6 +170,7 @@ static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t l
     same_beside(kv, before, block, layer);
     memcpy(stored, block, kv->block_bytes);
     ops->attention(kv->rig.backend, &call);
+    same_joint(kv, &call, rows->q + first * q_width, q);
     if (memcmp(stored, block, kv->block_bytes) != 0)
         fail_msg("attention has written to a block of the cache");
     guarded_check(q, "attention");

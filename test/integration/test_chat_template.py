@@ -119,19 +119,24 @@ class Given(DaemonCase):
 
 
 class Own(DaemonCase):
-    """The model's own template, which takes neither tools nor documents: they are refused, never dropped in silence."""
+    """The model's own template, which takes neither tools nor documents: they are refused, never dropped in silence.
+    Tools that may be called are described in the system message (test_tools)."""
 
     def test_ignored(self):
+        no_calls = pb.ToolChoice(mode=pb.TOOL_CHOICE_MODE_NONE)
         for field in ("tools", "documents"):
             given = {field: '[{"name": "f"}]'}
-            refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().generate, chat("Hi", 2, **given))
+            choice = {"tool_choice": no_calls} if field == "tools" else {}
+            refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().generate,
+                                         chat("Hi", 2, **given, **choice))
             self.assertEqual(refused.field, f"generate.{field}")
             self.assertRegex(refused.message, rf"^{field}: the model's chat template ignores them.*\(model smollm2-135m\)$")
-            refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().call,
-                                         tokenize=pb.TokenizeRequest(messages=messages_of([("user", "Hi")]), **given))
-            self.assertEqual(refused.field, f"tokenize.{field}")
+            if field == "documents":
+                refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().call,
+                                             tokenize=pb.TokenizeRequest(messages=messages_of([("user", "Hi")]), **given))
+                self.assertEqual(refused.field, f"tokenize.{field}")
             self.assertTrue(self.connect().generate(chat("Hi", 2, **{field: "[]"})).done)
-        run = run_ctl(self.daemon, "generate", "Hi", "--tools", "-", input='[{"name": "f"}]')
+        run = run_ctl(self.daemon, "generate", "Hi", "--tools", "-", "--tool-choice", "none", input='[{"name": "f"}]')
         self.assertEqual(run.returncode, 2)
         self.assertIn("ignores them", run.stderr)
 

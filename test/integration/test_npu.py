@@ -57,7 +57,8 @@ class Npu(unittest.TestCase):
         self.assertEqual(len(list((self.folder / "cache" / "images").glob("*.weights"))), 1)
         self.assertEqual(self.answers(self.start("--graph-switch=none", "--graph-blocks=4", "--op-order=position", "--op-placement=npu")), self.expected)
         self.assertGreater(self.graphs_bytes(), one_kind * 16 // 10)
-        self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}", "--op-order=static")),
+        self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}", "--op-order=static",
+                                                 "--op-placement=all")),
                          self.expected)
 
     def conversation(self, daemon, speculation):
@@ -108,10 +109,12 @@ class Npu(unittest.TestCase):
         self.assertEqual([(row["order"], row["placement"]) for row in orders],
                          [(order, "npu") for order in ("in-order", "static", "out-of-order", "position", "position, stealing past 5",
                                                        "position, stealing")] +
-                         [(order, "profile") for order in ("static", "position, stealing", "out-of-order")])
+                         [(order, "profile") for order in ("static", "position, stealing", "out-of-order")] +
+                         [("out-of-order", "all")])
         for row in orders:
             self.assertTrue(row["placement"] == "profile" or not row["placed"], row)
             self.assertTrue("stealing" in row["order"] or not row["stolen"], row)
+            self.assertTrue(row["placement"] == "profile" or (row["joint"] > 0) == (row["placement"] == "all"), row)
             self.assertEqual("predicted" in row["why"], row["placement"] == "profile", row)
             self.assertEqual(row["products"] + row["placed"] + row["stolen"], orders[0]["products"], row)
             self.assertTrue(0 <= row["npu_bubble"] < 1 and 0 <= row["cpu_bubble"] < 1, row)

@@ -12,6 +12,7 @@ typedef struct CallShape {
     const char *pad;           /* white space around an object, as the template writes it */
     const char *end;           /* the mark behind a call or a list; NULL: none */
     bool is_list;              /* one start mark, then [CALL, CALL] */
+    bool has_id;               /* an id of nine letters and digits may follow the arguments */
     const char *joint;         /* between calls that share a start mark */
     const char *wrapper;       /* key of an object around each call; NULL: none */
     const char *name_key;      /* NULL: the name is plain text */

@@ -70,7 +70,8 @@ int call_tools_new(CallTools **toolsp, const char *json, size_t len_bytes, const
         return err_raise(-ENOMEM);
     tools->json = json_loadb(json, len_bytes, JSON_REJECT_DUPLICATES, &why);
     if (!tools->json)
-        return err_set(err, CALL_E_TOOLS, "tools is no JSON: byte %d: %s", why.position, why.text);
+        return err_set(err, CALL_E_TOOLS, "tools is no JSON: byte %d: %s", why.position > 0 ? why.position - 1 : 0,
+                       why.text);
     if (!json_is_array(tools->json))
         return err_set(err, CALL_E_TOOLS, "tools: a list of tools is needed (tool_choice none takes any JSON)");
     tools->n = json_array_size(tools->json);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
 #include "text/chat/chat_template.h"
 
 #include <errno.h>
@@ -13,13 +14,15 @@
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-/* Notes which marks of thinking a template writes. 0 or -ENOMEM. */
-static int read_thinking(ChatTemplate *chat, const char *text, size_t len_bytes) {
+/* Notes which marks of thinking and calls a template has. 0 or -ENOMEM. */
+static int read_marks(ChatTemplate *chat, const char *text, size_t len_bytes) {
     _cleanup_(chat_marks_deinit) ChatMarks marks;
     int r = chat_marks_init(&marks, text, len_bytes);
 
     if (!r)
         thinking_pairs_add(&chat->thinking, &marks);
+    chat->calls.evidence.in_source |= call_formats_in_source(text, len_bytes);
+    chat->calls.tools_in_system |= memmem(text, len_bytes, "message['tools']", 16) != NULL;
     return r;
 }
 
@@ -28,7 +31,9 @@ int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) 
 
     *chat = (ChatTemplate){ .has_template = true };
     r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
-    return r < 0 ? r : read_thinking(chat, text, len_bytes);
+    if (r >= 0)
+        r = read_marks(chat, text, len_bytes);
+    return r || !chat->jinja ? r : chat_calls_probe(&chat->calls, chat);
 }
 
 /* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
@@ -45,7 +50,7 @@ static int read_template(ChatTemplate *chat, const GgufFile *file, const char *k
     else
         r = jinja_template_new(jinjap, text.len_bytes ? text.data : "", text.len_bytes, why);
     if (*jinjap)
-        r = read_thinking(chat, text.data, text.len_bytes);
+        r = read_marks(chat, text.data, text.len_bytes);
     if (r >= 0 && !*jinjap)
         log_warn(TOPIC_ENGINE, "%s: key \"%s\": %s: this chat template is not used", gguf_path(file), key, why->text);
     return MIN(r, 0);
@@ -88,7 +93,7 @@ int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *giv
         r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
                           &chat->tool_why);
     read_other_names(chat, file);
-    return r;
+    return r || !(chat->jinja || chat->tool_jinja) ? r : chat_calls_probe(&chat->calls, chat);
 }
 
 void chat_template_deinit(ChatTemplate *chat) {
@@ -115,6 +120,10 @@ unsigned int chat_template_takes(const ChatTemplate *chat) {
 
 ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer) {
     return thinking_marks_of(chat->thinking, tokenizer);
+}
+
+const CallShape *chat_template_calls(const ChatTemplate *chat, const Tokenizer *tokenizer) {
+    return call_formats_find(&chat->calls.evidence, tokenizer);
 }
 
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes) {
@@ -170,6 +179,11 @@ static int choose_template(const ChatTemplate *chat, const ChatInput *input, con
     return 0;
 }
 
+/* Returns the id of a special token; without a tokenizer, while a template is looked at, there is none. */
+static uint32_t special_id(const Tokenizer *tokenizer, uint32_t (*id)(const Tokenizer *)) {
+    return tokenizer ? id(tokenizer) : TOKEN_NONE;
+}
+
 /* Puts the texts of special tokens, which count as the template's own. Those of BOS and EOS are defined in any case. */
 static int put_special(JinjaRendering *rendering, const Tokenizer *tokenizer, StrBuf *texts, size_t n_texts) {
     const struct {
@@ -177,10 +191,10 @@ static int put_special(JinjaRendering *rendering, const Tokenizer *tokenizer, St
         uint32_t id;
         bool always;
     } specials[] = {
-        { "bos_token", tokenizer_bos(tokenizer), true },
-        { "eos_token", tokenizer_eos(tokenizer), true },
-        { "unk_token", tokenizer_unknown(tokenizer), false },
-        { "pad_token", tokenizer_padding(tokenizer), false },
+        { "bos_token", special_id(tokenizer, tokenizer_bos), true },
+        { "eos_token", special_id(tokenizer, tokenizer_eos), true },
+        { "unk_token", special_id(tokenizer, tokenizer_unknown), false },
+        { "pad_token", special_id(tokenizer, tokenizer_padding), false },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(specials) && i < n_texts; i++) {
@@ -264,7 +278,8 @@ static int render_chat(const JinjaTemplate *jinja, const Tokenizer *tokenizer, c
         r = jinja_rendering_new(&rendering, jinja, &options, err);
     if (r)
         return chat_error(r, err);
-    values.calls_as_text = input->calls_as_text;
+    values.calls_as_text = input->call_form == CHAT_CALLS_AS_TEXT;
+    values.system_tools = input->system_tools;
     r = chat_values_put(&values, rendering, input->messages, input->n_messages, err);
     if (r)
         return r == JINJA_E_RUN ? CHAT_E_CALLS : chat_error(r, err);
@@ -304,7 +319,7 @@ static int compare_output(void *arg, const JinjaOutput *output, ErrText *err) {
 }
 
 /* Whether JSON holds nothing that could be lost: an empty list or dict, or null. */
-static bool is_empty_json(const char *text, size_t len_bytes) {
+bool chat_is_empty_json(const char *text, size_t len_bytes) {
     char kept[5] = "";
     size_t n = 0;
 
@@ -341,12 +356,12 @@ static int check_used(const JinjaTemplate *jinja, const Tokenizer *tokenizer, co
     ChatInput without = *input;
     int r = 0;
 
-    if (input->tools && !is_empty_json(input->tools, input->tools_bytes)) {
+    if (input->tools && !chat_is_empty_json(input->tools, input->tools_bytes)) {
         without.tools = NULL;
         without.tools_bytes = 0;
         r = refuse_unused(jinja, tokenizer, &without, "tools", CHAT_E_UNUSED, output, err);
     }
-    if (!r && input->documents && !is_empty_json(input->documents, input->documents_bytes)) {
+    if (!r && input->documents && !chat_is_empty_json(input->documents, input->documents_bytes)) {
         without = *input;
         without.documents = NULL;
         without.documents_bytes = 0;
@@ -363,6 +378,7 @@ typedef struct ChatTokens {
     const Tokenizer *tokenizer;
     const ChatInput *input;
     TokenList *list;
+    StrBuf *text; /* of a rendering */
 } ChatTokens;
 
 /* A prompt with marks of thinking behind what the template has made. */
@@ -402,7 +418,8 @@ static void add_marks(const ChatTokens *tokens, const ThinkingMarks *marks, cons
 static int settle_thinking(const ChatTokens *tokens, const JinjaOutput **outputp, ThinkingPrompt *prompt,
                            ErrText *err) {
     const JinjaOutput *output = *outputp;
-    const ThinkingMarks marks = chat_template_thinking(tokens->chat, tokens->tokenizer);
+    const ThinkingMarks marks =
+        tokens->tokenizer ? chat_template_thinking(tokens->chat, tokens->tokenizer) : (ThinkingMarks){ 0 };
 
     if (tokens->input->thinking == CHAT_THINKING_ON && !marks.open)
         return err_set(err, CHAT_E_THINKING,
@@ -464,25 +481,57 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
 }
 
-int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
-                         ErrText *err) {
-    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .input = input, .list = list };
-    ErrText own;
-    int r = choose_template(chat, input, &tokens.jinja, err ? err : &own);
+/* Prepares an input for the template: messages and tools that it would drop are rewritten. 0, CHAT_E_*, -ENOMEM. */
+static int prepare_input(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatInput *to,
+                         ChatRewriting *rewriting, ErrText *err) {
+    const CallShape *shape = chat_template_calls(chat, tokenizer);
+    const bool offers = input->offers_calls && input->tools && !chat_is_empty_json(input->tools, input->tools_bytes);
+    int r;
 
-    return r ? r : render_chat(tokens.jinja, tokenizer, input, add_tokens, &tokens, err ? err : &own);
+    *to = *input;
+    if (input->call_form != CHAT_CALLS_PROBED)
+        return 0;
+    to->call_form = chat->calls.as_text ? CHAT_CALLS_AS_TEXT : CHAT_CALLS_AS_OBJECT;
+    if (!chat_calls_rewrites(&chat->calls, shape, input->messages, input->n_messages, offers))
+        return 0;
+    r = chat_calls_rewrite(&chat->calls, shape, input->messages, input->n_messages, offers ? input->tools : NULL,
+                           input->tools_bytes, rewriting, err);
+    to->messages = rewriting->messages;
+    to->n_messages = rewriting->n;
+    to->system_tools = rewriting->tools;
+    if (offers && (rewriting->tools || shape == call_formats_generic)) {
+        to->tools = NULL;
+        to->tools_bytes = 0;
+    }
+    return r == CALL_E_TOOLS ? CHAT_E_TOOLS : r;
 }
 
-typedef struct ChatText {
-    ChatTokens tokens;
-    StrBuf *text;
-} ChatText;
+/* Prepares the input of a chat, renders it, and hands the output to fn. */
+static int run_chat(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
+                    ChatTokens *tokens, ErrText *err) {
+    _cleanup_(chat_rewriting_deinit) ChatRewriting rewriting = { 0 };
+    ChatInput prepared;
+    int r = choose_template(chat, input, &tokens->jinja, err);
+
+    if (!r)
+        r = prepare_input(chat, tokenizer, input, &prepared, &rewriting, err);
+    tokens->input = &prepared;
+    return r ? r : render_chat(tokens->jinja, tokenizer, &prepared, fn, tokens, err);
+}
+
+int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
+                         ErrText *err) {
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .list = list };
+    ErrText own;
+
+    return run_chat(chat, tokenizer, input, add_tokens, &tokens, err ? err : &own);
+}
 
 static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
     _cleanup_(thinking_prompt_deinit) ThinkingPrompt prompt = { 0 };
-    const ChatText *to = arg;
-    StrBuf *text = to->text;
-    int r = settle_thinking(&to->tokens, &output, &prompt, err);
+    const ChatTokens *tokens = arg;
+    StrBuf *text = tokens->text;
+    int r = settle_thinking(tokens, &output, &prompt, err);
 
     if (r)
         return r;
@@ -492,9 +541,8 @@ static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
 
 int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, StrBuf *text,
                          ErrText *err) {
-    ChatText to = { .tokens = { .chat = chat, .tokenizer = tokenizer, .input = input }, .text = text };
+    ChatTokens tokens = { .chat = chat, .tokenizer = tokenizer, .text = text };
     ErrText own;
-    int r = choose_template(chat, input, &to.tokens.jinja, err ? err : &own);
 
-    return r ? r : render_chat(to.tokens.jinja, tokenizer, input, add_text, &to, err ? err : &own);
+    return run_chat(chat, tokenizer, input, add_text, &tokens, err ? err : &own);
 }

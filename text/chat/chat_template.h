@@ -5,6 +5,7 @@
 #define COORDGEN_TEXT_CHAT_TEMPLATE_H
 
 #include "base/memory/account.h"
+#include "text/chat/chat_calls.h"
 #include "text/chat/chat_message.h"
 #include "text/chat/thinking_marks.h"
 #include "text/jinja/jinja.h"
@@ -24,6 +25,13 @@ enum {
     CHAT_E_CALLS = 10,      /* arguments of a call in a message are no JSON object */
 };
 
+/* How calls in messages reach a template. */
+typedef enum ChatCallForm {
+    CHAT_CALLS_PROBED,    /* as the template was found to take them; what it would drop is rewritten */
+    CHAT_CALLS_AS_OBJECT, /* arguments are objects, and nothing is rewritten */
+    CHAT_CALLS_AS_TEXT,   /* arguments are texts, and nothing is rewritten */
+} ChatCallForm;
+
 /* Whether the answer may begin with thinking. */
 typedef enum ChatThinking {
     CHAT_THINKING_DEFAULT, /* as the template has it */
@@ -39,8 +47,10 @@ typedef struct ChatInput {
     size_t tools_bytes;
     const char *documents; /* JSON; NULL: none */
     size_t documents_bytes;
-    bool calls_as_text; /* arguments of calls are texts, for templates that do not take objects */
-    const char *kwargs; /* JSON object of further variables; NULL: none */
+    ChatCallForm call_form;
+    bool offers_calls;        /* the model may call the tools */
+    const char *system_tools; /* JSON text that the system message gets; the module's own */
+    const char *kwargs;       /* JSON object of further variables; NULL: none */
     size_t kwargs_bytes;
     ChatThinking thinking;
     bool no_generation_prompt; /* the prompt ends behind the last message, and not at the beginning of the answer */
@@ -52,6 +62,7 @@ typedef struct ChatInput {
 
 /* Immutable after chat_template_init(); zero-initialised it has no template. */
 typedef struct ChatTemplate {
+    ChatCalls calls;      /* how it takes calls of tools */
     JinjaTemplate *jinja; /* NULL: no template can be used */
     bool has_template;    /* the file has a template, or one was given */
     bool is_given;        /* the administrator gave the template */
@@ -80,6 +91,10 @@ uint64_t chat_template_memory_bytes(const ChatTemplate *chat);
 unsigned int chat_template_takes(const ChatTemplate *chat);
 /* Returns the marks of the model's thinking; without texts: it has none. */
 ThinkingMarks chat_template_thinking(const ChatTemplate *chat, const Tokenizer *tokenizer);
+/* Returns the format in which the model writes calls; NULL: an unknown one. */
+const CallShape *chat_template_calls(const ChatTemplate *chat, const Tokenizer *tokenizer);
+/* Whether JSON for tools or documents holds nothing that could be lost: an empty list or dict, or null. */
+bool chat_is_empty_json(const char *text, size_t len_bytes);
 /* Writes "template" with the inputs that it takes, "none", or "refused: " with the reason; then the other templates. */
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes);
 /* Appends the prompt's tokens to list. The template's own marks become control tokens, message texts never do. Tools

@@ -121,6 +121,10 @@ int chat_values_put(ChatValues *values, JinjaRendering *rendering, const ChatMes
         jinja_put_text(rendering, jinja_dict_place(rendering, message, "role"), role, strlen(role), true);
         jinja_put_text(rendering, jinja_dict_place(rendering, message, "content"), from->text ? from->text : "",
                        from->len_bytes, false);
+        if (from->role == CHAT_ROLE_SYSTEM && values->system_tools) {
+            put_text(rendering, message, "tools", values->system_tools);
+            values->system_tools = NULL;
+        }
         put_text(rendering, message, "reasoning_content", from->reasoning);
         put_text(rendering, message, "reasoning", from->reasoning);
         put_text(rendering, message, "thinking", from->reasoning);

@@ -12,7 +12,8 @@
 
 /* Texts that messages lack and templates want; valid until the rendering is over. */
 typedef struct ChatValues {
-    bool calls_as_text; /* arguments of calls are the JSON text; else its value */
+    const char *system_tools; /* JSON text that the first system message gets as "tools"; NULL: none */
+    bool calls_as_text;       /* arguments of calls are the JSON text; else its value */
     char (*ids)[CHAT_ID_BYTES + 1];
     size_t n_ids;
     const ChatMessage *caller; /* the last message with calls */

@@ -31,7 +31,9 @@ const AttentionOps *attention_ops_at(size_t index) {
     return builds[index];
 }
 
-/* Sums up scores and weights of a group, and exponents of value scales (attention_impl.h). */
+/* Sums up scores and weights of a group, and what is made of value scales (attention_weights.h). */
 size_t attention_scratch_bytes(size_t group) {
-    return ATTENTION_PARTS_MAX * KV_BLOCK * (group * (sizeof(float) + sizeof(int16_t)) + sizeof(float));
+    const size_t columns = ATTENTION_PARTS_MAX * KV_BLOCK;
+
+    return columns * (group * (sizeof(float) + sizeof(int16_t)) + 2 * sizeof(float)) + 64;
 }

@@ -70,6 +70,12 @@ typedef struct AttentionOps {
      * Content of positions that nobody reads may be anything. scratch: attention_scratch_bytes(), aligned to 64. */
     void (*block)(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
                   const AttentionMask *masks, void *scratch, const AttentionSums *sums);
+    /* The phases of block(), for a device whose unit multiplies: products of keys, weights, products of values. They
+     * share a scratch as block() has it, and all positions of all parts are computed. */
+    void (*keys)(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts, void *scratch);
+    void (*weights)(const AttentionQueries *queries, size_t first, size_t n, const AttentionParts *parts,
+                    const AttentionMask *masks, void *scratch, const AttentionSums *sums);
+    void (*values)(size_t n, const AttentionParts *parts, size_t head_size, void *scratch, const AttentionSums *sums);
     /* Adds a block's sums to the totals of n row-heads, both from their first on. Blocks come in rising order. */
     void (*add)(const AttentionSums *sums, size_t n, size_t head_size, const AttentionTotals *totals);
     /* Writes the outputs of n row-heads, f32[n][head_size]; zeros for one without any position. */
@@ -80,7 +86,7 @@ typedef struct AttentionOps {
                              const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride);
     void (*products_of_values)(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
                                size_t n_parts, size_t head_size, int32_t *outputs);
-    void (*store_weights)(const int32_t *w, size_t n, uint8_t *weights);
+    void (*store_weights)(const int32_t *w, size_t n, uint8_t *weights); /* n: a multiple of KV_BLOCK */
 } AttentionOps;
 
 /* Returns the bytes of a row-head's levels. */

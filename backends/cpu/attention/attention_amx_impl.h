@@ -17,9 +17,9 @@ enum {
 typedef struct TileScratch {
     float scores[2][STEP_SCORES];
     uint8_t weights[2][STEP_WEIGHTS_BYTES];
-    float exponents[COLUMNS_MAX];
     TileSums starts;
     PlaneSums planes[2];
+    ValueScales scales;
 } TileScratch;
 
 _Static_assert(sizeof(TileScratch) <= ATTENTION_GROUP * COLUMNS_MAX * (sizeof(float) + sizeof(int16_t)),
@@ -97,20 +97,25 @@ static __attribute__((noinline)) void rounds(TileBlock *block, size_t n) {
     }
 }
 
-/* Makes the weights of a step's row-heads, and n_rounds behind each. */
+/* Makes the scores and weights of a step's row-heads, and n_rounds behind each one's weights. */
 LANES_INLINE void step_weights(TileBlock *block, size_t step, float cap, const AttentionMask *masks, size_t n_rounds) {
-    const size_t first = step_first(block, step);
+    const size_t first = step_first(block, step), end = first + block->rows;
     const float *factors = block->queries->factors + block->first;
     const AttentionSums *sums = block->sums;
+    const ValueScales *scales = &block->scratch->scales;
     float *scores = block->scratch->scores[step % 2];
     uint8_t *weights = block->scratch->weights[step % 2];
+    Greatest greatest_of;
 
-    for (size_t i = first; i < first + block->rows; i++) {
-        const uint64_t *mask = masks ? masks[i] : NULL;
-
-        scores_of(scores, block->parts, block->scratch->exponents, factors[i], cap, mask, &sums->score_units[i],
-                  &sums->value_units[i]);
-        weights_of_row(scores, block->parts, mask, weights, sums, i);
+    for (size_t i = first; i < end; i++)
+        for (size_t part = 0; part < block->parts->n; part++)
+            scores_of_part(scores + (i - first) * COLUMNS_MAX + part * KV_BLOCK, block->parts, part, scales, factors[i],
+                           cap, masks ? masks[i] : NULL, part_positions(block->parts, masks, part), &greatest_of,
+                           i - first);
+    units_of((const float(*)[N_LANES])greatest_of.scores, block->rows, sums->score_units + first);
+    units_of((const float(*)[N_LANES])greatest_of.values, block->rows, sums->value_units + first);
+    for (size_t i = first; i < end; i++) {
+        weights_of(scores, block->parts, scales, masks, weights, sums, i);
         rounds(block, n_rounds);
         scores += COLUMNS_MAX;
         weights += ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES;
@@ -135,7 +140,7 @@ static void tile_block(const AttentionQueries *queries, size_t first, size_t n, 
     tiles_configure(block.rows, queries->head_size);
     keys_begin(&block, 0);
     rounds(&block, SIZE_MAX);
-    store_exponents(parts, block.scratch->exponents);
+    value_scales(&block.scratch->scales, parts, masks, n);
     for (size_t step = 0; step < n_steps; step++) {
         const bool has_values = step, has_keys = step + 1 < n_steps;
         size_t n_rounds;

@@ -11,16 +11,15 @@
 #include <string.h>
 
 #include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/attention_weights.h"
 #include "backends/numeric/lanes.h"
-#include "backends/numeric/lanes_exp2.h"
 #include "backends/numeric/lanes_hadamard.h"
 #include "base/min_max.h"
 #include "base/system/cpu.h"
 
-enum {
-    WEIGHT_TOP = 32639, /* greatest weight: 127 x 257, which is an int16, two signed digits and two unsigned bytes */
-    COLUMNS_MAX = ATTENTION_PARTS_MAX * KV_BLOCK
-};
+#if !defined(SUM_OF_LEVELS)
+_Static_assert(ATTENTION_KEY_BIAS == 0, "a bias needs sum_of_levels()");
+#endif
 
 /* Rows whose greatest value is smaller count as zero, so that no scale is subnormal. */
 #define LEAST_ROW 0x1p-60f
@@ -181,13 +180,21 @@ static void attention_store(const KvHead *kv, size_t position, const float *k, c
 
 /* --- queries ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the sum that takes the keys' bias off a row-head's products. Levels are filled up with zeros. */
+LANES_INLINE int32_t start_of(const int8_t *levels, size_t levels_bytes) {
+#if defined(SUM_OF_LEVELS)
+    return -ATTENTION_KEY_BIAS * sum_of_levels(levels, levels_bytes);
+#else
+    return 0;
+#endif
+}
+
 static void attention_queries(AttentionQueries *queries, size_t at, const float *q, size_t n, const float *balance,
                               float factor) {
     const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size);
 
     for (size_t i = 0; i < n; i++, q += head_size) {
         int8_t *levels = queries->levels + (at + i) * levels_bytes;
-        int32_t sum = 0;
         const float *head = q;
         float x[KV_HEAD_SIZE_MAX];
 
@@ -198,44 +205,8 @@ static void attention_queries(AttentionQueries *queries, size_t at, const float 
         }
         queries->factors[at + i] = levels_of(head, head_size, levels) * factor;
         memset(levels + head_size, 0, levels_bytes - head_size);
-        for (size_t d = 0; ATTENTION_KEY_BIAS != 0 && d < head_size; d++)
-            sum += levels[d];
-        queries->starts[at + i] = -ATTENTION_KEY_BIAS * sum;
+        queries->starts[at + i] = start_of(levels, levels_bytes);
     }
-}
-
-/* --- powers of two ------------------------------------------------------------------------------------------------ */
-
-/* Returns 2^x of an integer x: 0 below -126, 2^127 at most, 2^127 for NaN. */
-static float power_of_two(float x) {
-    const int32_t exponent = !(x < 127) ? 127 : x >= -126 ? (int32_t)x : -127;
-    const uint32_t bits = (uint32_t)(exponent + 127) << 23;
-    float power;
-
-    memcpy(&power, &bits, sizeof(power));
-    return power;
-}
-
-/* Returns the least integer that is not below x. */
-static float ceiling(float x) {
-    float whole;
-
-    if (!(fabsf(x) < 0x1p23f))
-        return x;
-    whole = (float)(int32_t)x;
-    return whole < x ? whole + 1 : whole;
-}
-
-/* Returns, for each scale, the integer e with scale < 2^e, at least -64. */
-LANES_INLINE Lanes exponents_of(const float *scales) {
-    Lanes v = lanes_load(scales);
-
-    EACH_PART (p) {
-        const PartI exponent = (PartI)((PartU)v.part[p] >> 23) - 126;
-
-        v.part[p] = part_greater(__builtin_convertvector(exponent, PartF), part_of(-64));
-    }
-    return v;
 }
 
 /* --- the block ---------------------------------------------------------------------------------------------------- */
@@ -244,203 +215,57 @@ LANES_INLINE Lanes exponents_of(const float *scales) {
 typedef struct GroupScratch {
     float *scores;    /* [group][COLUMNS_MAX]: products in int32, then scores */
     uint8_t *weights; /* [group][ATTENTION_PARTS_MAX][WEIGHTS_PART_BYTES] */
-    float *exponents; /* [COLUMNS_MAX]: of the value scales */
+    ValueScales *scales;
 } GroupScratch;
 
 static GroupScratch group_scratch(void *scratch) {
     float *scores = scratch;
     uint8_t *weights = (uint8_t *)(scores + ATTENTION_GROUP * COLUMNS_MAX);
 
-    return (GroupScratch){
-        scores, weights, (float *)(void *)(weights + (size_t)ATTENTION_GROUP * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES)
-    };
+    return (GroupScratch){ scores, weights,
+                           (void *)(weights + (size_t)ATTENTION_GROUP * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES) };
 }
 
-/* Replaces lanes whose bit is 0 by `other`. */
-LANES_INLINE Lanes lanes_where(Lanes v, uint32_t bits, float other) {
-#if LANES_PART == 16
-    v.part[0] = (PartF)_mm512_mask_blend_ps((__mmask16)bits, (__m512)part_of(other), (__m512)v.part[0]);
-#else
-    EACH_PART (p) {
-        PartI bit;
-
-        UNROLL for (int i = 0; i < LANES_PART; i++) bit[i] = 1 << (p * LANES_PART + i);
-        v.part[p] = part_select((bit & (int32_t)bits) == bit, v.part[p], part_of(other));
-    }
-#endif
-    return v;
-}
-
-/* Scores become cap x ((1 - e) / (1 + e)) with their own sign, e = 2^-|score|. */
-LANES_INLINE Lanes lanes_capped(Lanes v, float cap) {
-    const PartF one = part_of(1);
-
-    EACH_PART (p) {
-        const PartF e = part_exp2(-part_abs(v.part[p])), y = (one - e) / (one + e) * part_of(cap);
-
-        v.part[p] = (PartF)((PartU)y | ((PartU)v.part[p] & 0x80000000));
-    }
-    return v;
-}
-
-/* Returns the positions of a part that any row-head may read. */
-LANES_INLINE size_t part_positions(const AttentionParts *parts, size_t part) {
-    return part + 1 == parts->n && parts->n_last ? parts->n_last : KV_BLOCK;
-}
-
-/* Turns a row-head's products into scores; stores the greatest score, and the greatest score + exponent of the value.
- * mask and cap are NULL and 0 by the caller's constants where there are none. */
-LANES_INLINE void scores_of(float *scores, const AttentionParts *parts, const float *exponents, float factor, float cap,
-                            const uint64_t *mask, float *greatestp, float *greatest_valuep) {
-    Lanes greatest_score = lanes_of(-INFINITY), greatest_value = lanes_of(-INFINITY);
-
-    for (size_t part = 0; part < parts->n; part++) {
-        const float *scales = parts->at[part].key_scales;
-        const uint64_t bits = mask ? mask[part] : 0;
-        const size_t end = mask ? part_positions(parts, part) : KV_BLOCK;
-
-        UNROLL
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
-            const size_t column = part * KV_BLOCK + at;
-            const Lanes scale = lanes_load(scales + at), sum = lanes_load(scores + column);
-            const Lanes exponent = lanes_load(exponents + column);
-            Lanes v;
-
-            if (at >= end)
-                continue;
-            EACH_PART (p)
-                v.part[p] = __builtin_convertvector((PartI)sum.part[p], PartF) * scale.part[p] * part_of(factor);
-            if (cap > 0)
-                v = lanes_capped(v, cap);
-            if (mask)
-                v = lanes_where(v, (uint32_t)(bits >> at), -INFINITY);
-            lanes_store(scores + column, v);
-            EACH_PART (p) {
-                greatest_score.part[p] = part_greater(v.part[p], greatest_score.part[p]);
-                greatest_value.part[p] = part_greater(v.part[p] + exponent.part[p], greatest_value.part[p]);
-            }
-        }
-    }
-    *greatestp = lanes_horizontal_max(greatest_score);
-    *greatest_valuep = lanes_horizontal_max(greatest_value);
-}
-
-/* Rounds values within 0 and 2^22 to nearest even. */
-LANES_INLINE PartI part_rounded(PartF v) {
-#if LANES_PART == 16
-    return (PartI)_mm512_cvtps_epi32((__m512)v);
-#elif LANES_PART == 8
-    return (PartI)_mm256_cvtps_epi32((__m256)v);
-#elif defined(__SSE2__)
-    return (PartI)_mm_cvtps_epi32((__m128)v);
-#elif defined(LANES_NEON)
-    return (PartI)vcvtnq_s32_f32((float32x4_t)v);
-#else
-    const PartF magic = part_of(0x1.8p23f);
-
-    return (PartI)(v + magic) - (PartI)magic;
-#endif
-}
-
-/* Returns the sum of all lanes, modulo 2^32. */
-LANES_INLINE uint32_t parts_sum(const PartU *sum) {
-#if LANES_PART == 16
-    return (uint32_t)_mm512_reduce_add_epi32((__m512i)sum[0]);
-#else
-    PartU all = sum[0];
-    uint32_t total = 0;
-
-    UNROLL
-    for (int p = 1; p < LANES_PARTS; p++)
-        all += sum[p];
-    UNROLL
-    for (int i = 0; i < LANES_PART; i++)
-        total += all[i];
-    return total;
-#endif
-}
-
-/* Makes a row-head's weights from its scores. Returns the normaliser: the sum of 2^(score - unit), in units of 2^-22.
- * Adding 2 rounds a power of two, 1 at most, to that unit: its bits are then those of 2, plus the integer. */
-LANES_INLINE int32_t weights_of(const float *scores, const AttentionParts *parts, float unit, float factor,
-                                const uint64_t *mask, uint8_t *weights) {
-    const uint32_t bits_of_2 = 0x40000000;
-    PartU sum[LANES_PARTS] = { 0 };
-    size_t n_positions = 0;
-
-    for (size_t part = 0; part < parts->n; part++, weights += WEIGHTS_PART_BYTES) {
-        const float *scales = parts->at[part].value_scales;
-        const uint64_t bits = mask ? mask[part] : 0;
-        const size_t end = mask ? part_positions(parts, part) : KV_BLOCK;
-
-        n_positions += end;
-        UNROLL
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
-            const Lanes score = lanes_load(scores + part * KV_BLOCK + at), scale = lanes_load(scales + at);
-            PartI w[LANES_PARTS] = { 0 };
-            Lanes weight;
-
-            if (at >= end) {
-                store_weights(weights, at, w);
-                continue;
-            }
-            EACH_PART (p) {
-                const PartF power = part_exp2(score.part[p] - part_of(unit));
-
-                sum[p] += (PartU)(power + part_of(2));
-                weight.part[p] = part_lesser(power * (scale.part[p] * part_of(factor)), part_of(WEIGHT_TOP));
-            }
-            if (mask)
-                weight = lanes_where(weight, (uint32_t)(bits >> at), 0);
-            EACH_PART (p)
-                w[p] = part_rounded(weight.part[p]);
-            store_weights(weights, at, w);
-        }
-    }
-    return (int32_t)(parts_sum(sum) - (uint32_t)n_positions * bits_of_2);
-}
-
-/* Turns the products of n row-heads into scores. sums gets the greatest ones as units, not yet rounded up. */
-LANES_INLINE void scores_of_group(const GroupScratch *group, const AttentionParts *parts, const float *factors,
-                                  size_t n, float cap, const AttentionMask *masks, const AttentionSums *sums) {
+/* Turns the products of n row-heads with one part into scores, while these are in the first-level cache. */
+LANES_INLINE void scores_of_group(float *scores, const AttentionParts *parts, size_t part, const ValueScales *scales,
+                                  const float *factors, size_t n, float cap, const AttentionMask *masks,
+                                  Greatest *greatest_of) {
     for (size_t i = 0; i < n; i++)
-        scores_of(group->scores + i * COLUMNS_MAX, parts, group->exponents, factors[i], cap, masks ? masks[i] : NULL,
-                  &sums->score_units[i], &sums->value_units[i]);
+        scores_of_part(scores + i * COLUMNS_MAX, parts, part, scales, factors[i], cap, masks ? masks[i] : NULL,
+                       part_positions(parts, masks, part), greatest_of, i);
 }
 
-/* Makes a row-head's weights from its scores, and stores its units and normaliser as sums' i-th. */
-LANES_INLINE void weights_of_row(const float *scores, const AttentionParts *parts, const uint64_t *mask,
-                                 uint8_t *weights, const AttentionSums *sums, size_t i) {
-    const float unit = ceiling(sums->score_units[i]), value_unit = ceiling(sums->value_units[i]),
-                factor = WEIGHT_TOP * power_of_two(MIN(unit - value_unit, 64));
+/* Turns the products with one part into scores, by code of its own for each kind of cap and mask. */
+LANES_INLINE void scores_with_part(const GroupScratch *group, const AttentionQueries *queries, size_t first, size_t n,
+                                   const AttentionParts *parts, size_t part, const AttentionMask *masks,
+                                   Greatest *greatest_of) {
+    const float *factors = queries->factors + first;
+    float *scores = group->scores + part * KV_BLOCK;
 
-    sums->score_units[i] = unit;
-    sums->value_units[i] = value_unit;
-    sums->normalizers[i] = weights_of(scores, parts, unit, factor, mask, weights);
+    if (queries->cap > 0)
+        scores_of_group(scores, parts, part, group->scales, factors, n, queries->cap, masks, greatest_of);
+    else if (masks)
+        scores_of_group(scores, parts, part, group->scales, factors, n, 0, masks, greatest_of);
+    else
+        scores_of_group(scores, parts, part, group->scales, factors, n, 0, NULL, greatest_of);
 }
 
-LANES_INLINE void weights_of_group(const GroupScratch *group, const AttentionParts *parts, size_t n,
-                                   const AttentionMask *masks, const AttentionSums *sums) {
+/* Turns the scores of n row-heads into weights, and writes units and normalizers. */
+LANES_INLINE void weights_of_group(const GroupScratch *group, size_t n, const AttentionParts *parts,
+                                   const AttentionMask *masks, const Greatest *greatest_of, const AttentionSums *sums) {
+    units_of((const float(*)[N_LANES])greatest_of->scores, n, sums->score_units);
+    units_of((const float(*)[N_LANES])greatest_of->values, n, sums->value_units);
     for (size_t i = 0; i < n; i++)
-        weights_of_row(group->scores + i * COLUMNS_MAX, parts, masks ? masks[i] : NULL,
-                       group->weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums, i);
-}
-
-/* Stores the exponents of all parts' value scales. */
-static void store_exponents(const AttentionParts *parts, float *exponents) {
-    for (size_t part = 0; part < parts->n; part++, exponents += KV_BLOCK)
-        for (size_t at = 0; at < KV_BLOCK; at += N_LANES)
-            lanes_store(exponents + at, exponents_of(parts->at[part].value_scales + at));
+        weights_of(group->scores + i * COLUMNS_MAX, parts, group->scales, masks,
+                   group->weights + i * ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES, sums, i);
 }
 
 /* Multiplies levels by the first n_positions keys of a part, or by more; fetches other keys if the set can. */
 LANES_INLINE void multiply_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
                                 const uint8_t *keys, size_t n_positions, size_t head_size, int32_t *sums,
                                 const uint8_t *fetch) {
-#if defined(PRODUCTS_FETCH)
-    products_of_keys_fetching(levels, levels_bytes, starts, n, keys, head_size, sums, COLUMNS_MAX, fetch);
-#elif defined(PRODUCTS_OF_FIRST)
-    products_of_first_keys(levels, levels_bytes, n, keys, n_positions, head_size, sums, COLUMNS_MAX);
+#if defined(PRODUCTS_OF_FIRST)
+    products_of_first_keys(levels, levels_bytes, starts, n, keys, n_positions, head_size, sums, COLUMNS_MAX, fetch);
 #else
     products_of_keys(levels, levels_bytes, starts, n, keys, head_size, sums, COLUMNS_MAX);
 #endif
@@ -451,10 +276,8 @@ LANES_INLINE void multiply_values(const uint8_t *weights, size_t n, const int8_t
                                   size_t n_last, size_t head_size, int32_t *outputs, const int8_t *const *fetch) {
     const size_t stride_bytes = (size_t)ATTENTION_PARTS_MAX * WEIGHTS_PART_BYTES;
 
-#if defined(PRODUCTS_FETCH)
-    products_of_values_fetching(weights, stride_bytes, n, values, n_parts, head_size, outputs, fetch);
-#elif defined(PRODUCTS_OF_FIRST)
-    products_of_first_values(weights, stride_bytes, n, values, n_parts, n_last, head_size, outputs);
+#if defined(PRODUCTS_OF_FIRST)
+    products_of_first_values(weights, stride_bytes, n, values, n_parts, n_last, head_size, outputs, fetch);
 #else
     products_of_values(weights, stride_bytes, n, values, n_parts, head_size, outputs);
 #endif
@@ -465,30 +288,24 @@ static void attention_block(const AttentionQueries *queries, size_t first, size_
     const GroupScratch group = group_scratch(scratch);
     const size_t head_size = queries->head_size, levels_bytes = attention_levels_bytes(head_size);
     const bool is_fetching = parts->n_next;
+    Greatest greatest_of;
     const int8_t *values[ATTENTION_PARTS_MAX], *next_values[ATTENTION_PARTS_MAX];
 
-    assert(n <= ATTENTION_GROUP);
+    assert(n <= ATTENTION_GROUP && n <= UNIT_ROWS);
+    value_scales(group.scales, parts, masks, n);
     for (size_t part = 0; part < parts->n; part++) {
+        float *scores = group.scores + part * KV_BLOCK;
+
         values[part] = parts->at[part].values;
         next_values[part] = is_fetching ? parts->next[MIN(part, parts->n_next - 1)].values : NULL;
         multiply_keys(queries->levels + first * levels_bytes, levels_bytes, queries->starts + first, n,
-                      parts->at[part].keys, masks ? part_positions(parts, part) : KV_BLOCK, head_size,
-                      (int32_t *)(void *)group.scores + part * KV_BLOCK,
+                      parts->at[part].keys, part_positions(parts, masks, part), head_size, (int32_t *)(void *)scores,
                       is_fetching ? parts->next[MIN(part, parts->n_next - 1)].keys : NULL);
+        scores_with_part(&group, queries, first, n, parts, part, masks, &greatest_of);
     }
-    store_exponents(parts, group.exponents);
-    if (queries->cap > 0)
-        scores_of_group(&group, parts, queries->factors + first, n, queries->cap, masks, sums);
-    else if (masks)
-        scores_of_group(&group, parts, queries->factors + first, n, 0, masks, sums);
-    else
-        scores_of_group(&group, parts, queries->factors + first, n, 0, NULL, sums);
-    if (masks)
-        weights_of_group(&group, parts, n, masks, sums);
-    else
-        weights_of_group(&group, parts, n, NULL, sums);
-    multiply_values(group.weights, n, values, parts->n, masks ? part_positions(parts, parts->n - 1) : KV_BLOCK,
-                    head_size, sums->outputs, is_fetching ? next_values : NULL);
+    weights_of_group(&group, n, parts, masks, &greatest_of, sums);
+    multiply_values(group.weights, n, values, parts->n, part_positions(parts, masks, parts->n - 1), head_size,
+                    sums->outputs, is_fetching ? next_values : NULL);
 }
 
 /* --- over blocks -------------------------------------------------------------------------------------------------- */
@@ -532,14 +349,17 @@ static void attention_end(const AttentionTotals *totals, size_t n, size_t head_s
     }
 }
 
+#include "backends/cpu/attention/attention_phases.h"
+
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
+/* n is a multiple of KV_BLOCK. */
 static void attention_store_weights(const int32_t *w, size_t n, uint8_t *weights) {
-    for (size_t at = 0; at < n; at += N_LANES) {
-        PartI part[LANES_PARTS];
+    for (size_t at = 0; at < n; at += KV_BLOCK, weights += WEIGHTS_PART_BYTES) {
+        PartI part[KV_BLOCK / N_LANES][LANES_PARTS];
 
         memcpy(part, w + at, sizeof(part));
-        store_weights(weights + at / KV_BLOCK * WEIGHTS_PART_BYTES, at % KV_BLOCK, part);
+        store_part_weights(weights, (const PartI(*)[LANES_PARTS])part);
     }
 }
 
@@ -561,6 +381,9 @@ const AttentionOps ATTENTION_NAME = {
     .store = attention_store,
     .queries = attention_queries,
     .block = ATTENTION_BLOCK_SUMS,
+    .keys = attention_keys,
+    .weights = attention_weights,
+    .values = attention_values,
     .add = attention_add,
     .end = attention_end,
     .products_of_keys = products_of_keys,

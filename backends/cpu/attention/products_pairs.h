@@ -12,7 +12,7 @@
 #include "backends/numeric/lanes.h"
 #include "base/min_max.h"
 
-/* The products can leave out the last positions of a block: products_of_first_*(). */
+/* The products can leave out the last positions of a block: products_of_first_*(), which fetch nothing. */
 #define PRODUCTS_OF_FIRST
 
 #if defined(__AVX2__)
@@ -157,8 +157,9 @@ static void widen(const int8_t *levels, size_t head_size, int16_t *wide) {
 
 /* sums[i * stride + j] = sum over d of levels[i * levels_bytes + d] * key(j, d), for j < n_positions, a multiple of 16.
  * Levels have no starts, since keys have no bias. */
-static void products_of_first_keys(const int8_t *levels, size_t levels_bytes, size_t n, const uint8_t *keys,
-                                   size_t n_positions, size_t head_size, int32_t *sums, size_t stride) {
+static void products_of_first_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
+                                   const uint8_t *keys, size_t n_positions, size_t head_size, int32_t *sums,
+                                   size_t stride, const uint8_t *fetch) {
     for (size_t i = 0; i < n; i += TILE_ROWS, sums += TILE_ROWS * stride) {
         const size_t n_rows = MIN(n - i, TILE_ROWS);
         int16_t wide[TILE_ROWS][KV_HEAD_SIZE_MAX];
@@ -179,7 +180,7 @@ static void products_of_first_keys(const int8_t *levels, size_t levels_bytes, si
 
 static void products_of_keys(const int8_t *levels, size_t levels_bytes, const int32_t *starts, size_t n,
                              const uint8_t *keys, size_t head_size, int32_t *sums, size_t stride) {
-    products_of_first_keys(levels, levels_bytes, n, keys, KV_BLOCK, head_size, sums, stride);
+    products_of_first_keys(levels, levels_bytes, starts, n, keys, KV_BLOCK, head_size, sums, stride, NULL);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
@@ -203,7 +204,8 @@ LANES_INLINE void values_tiles(Factors weights, const int8_t *const *values, siz
 /* outputs[i * head_size + d] = sum over parts and positions of weight(i, j) * value(j, d), over the first n_last
  * positions of the last part. */
 static void products_of_first_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
-                                     size_t n_parts, size_t n_last, size_t head_size, int32_t *outputs) {
+                                     size_t n_parts, size_t n_last, size_t head_size, int32_t *outputs,
+                                     const int8_t *const *fetch) {
     for (size_t i = 0; i < n; i += TILE_ROWS, outputs += TILE_ROWS * head_size) {
         const Factors factors = { weights + i * stride_bytes, stride_bytes };
 
@@ -220,7 +222,7 @@ static void products_of_first_values(const uint8_t *weights, size_t stride_bytes
 
 static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
                                size_t n_parts, size_t head_size, int32_t *outputs) {
-    products_of_first_values(weights, stride_bytes, n, values, n_parts, KV_BLOCK, head_size, outputs);
+    products_of_first_values(weights, stride_bytes, n, values, n_parts, KV_BLOCK, head_size, outputs, NULL);
 }
 
 #endif

@@ -32,6 +32,7 @@ static const struct {
     { "static", OP_ORDER_STATIC, OP_STEAL_NEVER, OP_PLACEMENT_PROFILE, false },
     { "position, stealing", OP_ORDER_POSITION, OP_STEAL_MEASURED, OP_PLACEMENT_PROFILE, false },
     { "out-of-order", OP_ORDER_OUT_OF_ORDER, OP_STEAL_NEVER, OP_PLACEMENT_PROFILE, false },
+    { "out-of-order", OP_ORDER_OUT_OF_ORDER, OP_STEAL_NEVER, OP_PLACEMENT_ALL, false },
 };
 
 enum {
@@ -113,6 +114,7 @@ static void counts_add(EngineQueueCounts *sum, const EngineQueueCounts *before, 
     sum->n_products += after->n_products - before->n_products;
     sum->n_placed += after->n_placed - before->n_placed;
     sum->n_stolen += after->n_stolen - before->n_stolen;
+    sum->n_joint += after->n_joint - before->n_joint;
 }
 
 /* Records the last turn of an order in the trace and the timeline. */
@@ -193,7 +195,8 @@ int mobile_orders_run(const BenchRun *run, MobileOrders *orders, Timeline *timel
                                                        .ideal_ms = (double)longer_ns / 1e6 / (double)options->repeats,
                                                        .n_products = counts->n_products / options->repeats,
                                                        .n_placed = counts->n_placed / options->repeats,
-                                                       .n_stolen = counts->n_stolen / options->repeats };
+                                                       .n_stolen = counts->n_stolen / options->repeats,
+                                                       .n_joint = counts->n_joint / options->repeats };
         }
     }
     return r;
@@ -224,22 +227,22 @@ void mobile_orders_table(const MobileOrders *orders, FILE *file) {
     fprintf(
         file,
         "\nOrder of operators, products on the NPU's thread and all else on %u more, %zu groups of 256 rows a step. "
-        "Products: all on the npu, or by profile; a static order with all on the npu is EdgeFlow's placement without "
+        "Products: all on the npu, or by profile, or (all) attention's on the npu, too; a static order with all on the npu is EdgeFlow's placement without "
         "what it adds. Bubble: the part of the time without work; placed, stolen: products of the processors, by "
-        "profile (or to measure it), and taken from the NPU's queue.\n\n"
+        "profile (or to measure it), and taken from the NPU's queue; attention: those whose products the NPU made.\n\n"
         "| prompt | order | products | prefill ms | over in-order | than static | NPU bubble | CPU bubble "
-        "| without bubbles ms | of the NPU | placed | stolen |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        "| without bubbles ms | of the NPU | placed | stolen | attention |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
         orders->n_threads, orders->groups);
     for (size_t i = 0; i < orders->n; i++) {
         const MobileOrder *row = &orders->rows[i];
 
         fprintf(file,
                 "| %zu | %s | %s | %.1f | %+.1f %% | x%.3f | %.1f %% | %.1f %% | %.1f | %" PRIu64 " | %" PRIu64
-                " | %" PRIu64 " |\n",
+                " | %" PRIu64 " | %" PRIu64 " |\n",
                 row->prompt_tokens, row->name, row->placement, row->prefill_ms, 100 * over_in_order(orders, i),
                 than_static(orders, i), 100 * row->npu_bubble, 100 * row->cpu_bubble, row->ideal_ms, row->n_products,
-                row->n_placed, row->n_stolen);
+                row->n_placed, row->n_stolen, row->n_joint);
     }
     for (size_t i = 0; i < orders->n; i += MOBILE_ORDERS_N)
         if (*orders->why[i / MOBILE_ORDERS_N])
@@ -252,13 +255,14 @@ void mobile_orders_json(const MobileOrders *orders, json_t *rows) {
         const MobileOrder *row = &orders->rows[i];
 
         json_array_append_new(
-            rows, json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:i, s:s}", "test",
-                            "mobile-order", "order", row->name, "placement", row->placement, "prompt_tokens",
-                            (json_int_t)row->prompt_tokens, "prefill_ms", row->prefill_ms, "over_in_order",
-                            over_in_order(orders, i), "than_static", than_static(orders, i), "npu_bubble",
-                            row->npu_bubble, "cpu_bubble", row->cpu_bubble, "ideal_ms", row->ideal_ms, "products",
-                            (json_int_t)row->n_products, "placed", (json_int_t)row->n_placed, "stolen",
-                            (json_int_t)row->n_stolen, "threads", (int)orders->n_threads, "why",
-                            strcmp(row->placement, "profile") ? "" : orders->why[i / MOBILE_ORDERS_N]));
+            rows,
+            json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:i, s:s}", "test",
+                      "mobile-order", "order", row->name, "placement", row->placement, "prompt_tokens",
+                      (json_int_t)row->prompt_tokens, "prefill_ms", row->prefill_ms, "over_in_order",
+                      over_in_order(orders, i), "than_static", than_static(orders, i), "npu_bubble", row->npu_bubble,
+                      "cpu_bubble", row->cpu_bubble, "ideal_ms", row->ideal_ms, "products", (json_int_t)row->n_products,
+                      "placed", (json_int_t)row->n_placed, "stolen", (json_int_t)row->n_stolen, "joint",
+                      (json_int_t)row->n_joint, "threads", (int)orders->n_threads, "why",
+                      strcmp(row->placement, "profile") ? "" : orders->why[i / MOBILE_ORDERS_N]));
     }
 }

@@ -11,9 +11,9 @@
 
 #include "base/err.h"
 
-#define MOBILE_ORDERS_N 9
+#define MOBILE_ORDERS_N 10
 #define MOBILE_ORDERS_PROMPTS_MAX 16
-#define MOBILE_ORDERS_WHY_BYTES 800
+#define MOBILE_ORDERS_WHY_BYTES 1024
 
 /* An order on a prompt. The time is the median of the turns, all else counts all turns. */
 typedef struct MobileOrder {
@@ -24,6 +24,7 @@ typedef struct MobileOrder {
     double ideal_ms;               /* busy time of the busier of the two */
     /* Products on the NPU, on the processors by placement, on the processors by stealing. */
     uint64_t n_products, n_placed, n_stolen;
+    uint64_t n_joint; /* attentions whose products the NPU made */
 } MobileOrder;
 
 typedef struct MobileOrders {

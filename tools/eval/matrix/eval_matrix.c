@@ -393,7 +393,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
                 r = run_one(matrix, cell, run, &outputs[run], err);
         }
     if (!r && cell->npu)
-        r = matrix_npu_check(matrix->model.engine, err);
+        r = matrix_npu_check(cell->npu, matrix->model.engine, err);
     for (size_t run = 0; run < N_RUNS && !r; run++) {
         if (!golden[run].n) {
             golden[run] = outputs[run];

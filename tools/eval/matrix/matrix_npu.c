@@ -12,7 +12,7 @@ const MatrixNpu matrix_npus[] = {
     { "progressive, out-of-order", GRAPH_SWITCH_PROGRESSIVE, OP_ORDER_OUT_OF_ORDER, OP_PLACEMENT_PROFILE, "alone",
       WAY_TREE, false },
     { "none, position", GRAPH_SWITCH_NONE, OP_ORDER_POSITION, OP_PLACEMENT_NPU, "alone", WAY_CHAIN, false },
-    { "sync, static", GRAPH_SWITCH_SYNC, OP_ORDER_STATIC, OP_PLACEMENT_PROFILE, "sharing steps", WAY_TREE, false },
+    { "sync, static", GRAPH_SWITCH_SYNC, OP_ORDER_STATIC, OP_PLACEMENT_ALL, "sharing steps", WAY_TREE, false },
     { "async, in-order", GRAPH_SWITCH_ASYNC, OP_ORDER_IN_ORDER, OP_PLACEMENT_PROFILE, "prefix reuse", WAY_CHAIN,
       false },
     { "progressive, position", GRAPH_SWITCH_PROGRESSIVE, OP_ORDER_POSITION, OP_PLACEMENT_PROFILE, "sharing steps",
@@ -22,6 +22,8 @@ const MatrixNpu matrix_npus[] = {
     { "sync, out-of-order", GRAPH_SWITCH_SYNC, OP_ORDER_OUT_OF_ORDER, OP_PLACEMENT_NPU, "between others", WAY_TREE,
       true },
     { "async, position", GRAPH_SWITCH_ASYNC, OP_ORDER_POSITION, OP_PLACEMENT_PROFILE, "fork", WAY_TREE, true },
+    { "progressive, position, with attention", GRAPH_SWITCH_PROGRESSIVE, OP_ORDER_POSITION, OP_PLACEMENT_ALL,
+      "prefix reuse", WAY_TREE, true },
     { "none, out-of-order", GRAPH_SWITCH_NONE, OP_ORDER_OUT_OF_ORDER, OP_PLACEMENT_PROFILE, "prefix reuse", WAY_PLAIN,
       true },
     { "progressive, out-of-order", GRAPH_SWITCH_PROGRESSIVE, OP_ORDER_OUT_OF_ORDER, OP_PLACEMENT_PROFILE,
@@ -45,7 +47,12 @@ int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err) {
     return r;
 }
 
-/* Fails a cell about orders in which no step had several groups. */
-int matrix_npu_check(const Engine *engine, ErrText *err) {
-    return engine_queue_counts(engine).n_products ? 0 : err_set(err, -EPROTO, "no step had rows for several graphs");
+int matrix_npu_check(const MatrixNpu *npu, const Engine *engine, ErrText *err) {
+    const EngineQueueCounts counts = engine_queue_counts(engine);
+
+    if (!counts.n_products)
+        return err_set(err, -EPROTO, "no step had rows for several graphs");
+    if (npu->placement == OP_PLACEMENT_ALL && !counts.n_joint)
+        return err_set(err, -EPROTO, "the npu had no part in attention");
+    return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "tools/eval/eval.h"
 
-#define MATRIX_NPUS_N 10
+#define MATRIX_NPUS_N 11
 #define MATRIX_NPU_CHUNK 1024 /* tokens of several graphs, so that there is an order */
 
 typedef struct MatrixNpu {
@@ -24,7 +24,8 @@ extern const MatrixNpu matrix_npus[MATRIX_NPUS_N];
 void matrix_npu_set(const MatrixNpu *npu, EvalModelOptions *options);
 /* Tells whether the package has such cells. Return: 0, or as package_open(). */
 int matrix_npu_has_cells(const char *path, bool *hasp, ErrText *err);
-/* Checks that the cell tested an order of operators. Return: 0, or -EPROTO with a text. */
-int matrix_npu_check(const Engine *engine, ErrText *err);
+/* Checks that the cell tested an order of operators, and the placement of attention. Return: 0, or -EPROTO with a
+ * text. */
+int matrix_npu_check(const MatrixNpu *npu, const Engine *engine, ErrText *err);
 
 #endif

@@ -109,6 +109,7 @@ static void check(bool has_second) {
 
 static void test_queue_groups_bits(void **state) {
     static const size_t steal_beyond[] = { OP_STEAL_MEASURED, 1, OP_STEAL_NEVER };
+    static const OpPlacementKind placements[] = { OP_PLACEMENT_NPU, OP_PLACEMENT_PROFILE, OP_PLACEMENT_ALL };
     uint64_t n_stolen[_OP_ORDER_N][ARRAY_LEN(steal_beyond)] = { { 0 } };
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
@@ -122,7 +123,7 @@ static void test_queue_groups_bits(void **state) {
                 continue; /* only that order steals */
             options.load.steal_beyond = steal_beyond[i];
             options.load.weights.graphs.policy = (GraphSwitchPolicy)((options.load.op_order + i) % _GRAPH_SWITCH_N);
-            options.load.op_placement = i ? OP_PLACEMENT_PROFILE : OP_PLACEMENT_NPU;
+            options.load.op_placement = placements[i];
             npu_engine_load(&loaded, &options, 1 + i % 2);
             for (int turn = 0; turn < (patience_is_short() ? 2 : 3); turn++) {
                 answer(&loaded, turn % 2, given.first, given.second);
@@ -140,7 +141,8 @@ static void test_queue_groups_bits(void **state) {
             /* Checks that all nodes of steps with several groups are counted, by whoever ran them. */
             assert_int_equal((counts.n_products + counts.n_placed + counts.n_stolen + counts.n_others) % N_LAYERS, 0);
             /* In the first step each product is measured on the processors. */
-            assert_int_equal(options.load.op_placement == OP_PLACEMENT_NPU, !counts.n_placed);
+            assert_int_equal(options.load.op_placement != OP_PLACEMENT_PROFILE, !counts.n_placed);
+            assert_int_equal(options.load.op_placement == OP_PLACEMENT_NPU, !counts.n_joint);
             assert_true(counts.n_products && counts.n_others > counts.n_products);
             assert_true(counts.npu_ns && counts.npu_ns <= counts.wall_ns && counts.cpu_ns <= counts.wall_ns);
             npu_engine_unload(&loaded);
@@ -154,10 +156,10 @@ static void test_queue_groups_bits(void **state) {
 /* Places of products by a made-up profile: of every kind, and not the same in all groups. */
 static void test_queue_groups_placed(void **state) {
     const int n_turns = patience_is_short() ? 8 : 24;
-    uint64_t random = 20261130, n_placed = 0, n_products = 0, products = 0;
+    uint64_t n_joint = 0, random = 20261130, n_placed = 0, n_products = 0, products = 0, attention = 0;
     char image[PATH_MAX], text[1024];
     EngineOptions options = prepare(*state, image);
-    size_t n_of_one = 0;
+    size_t n_of_one = 0, n_attending = 0;
     QueueProfile *profile;
     NpuEngine loaded;
 
@@ -166,6 +168,7 @@ static void test_queue_groups_placed(void **state) {
     assert_non_null(strstr(text, "not everything is measured yet"));
     profile = &loaded.engine->steps->queue_profile;
     products = op_queues_products(&loaded.engine->steps->layer.graph);
+    attention = op_queues_attention(&loaded.engine->steps->layer.graph);
     for (int turn = 0; turn < n_turns; turn++) {
         const EngineQueueCounts before = engine_queue_counts(loaded.engine);
         EngineQueueCounts after;
@@ -183,13 +186,17 @@ static void test_queue_groups_placed(void **state) {
         n_products += after.n_products - before.n_products;
         n_of_one += profile->placement.on_npu[0] != profile->placement.on_npu[1];
         for (size_t i = 0; i < OP_PLACEMENT_GROUPS; i++)
-            assert_int_equal(profile->placement.on_npu[i] & ~products, 0);
+            assert_int_equal(profile->placement.on_npu[i] & ~(products | attention), 0);
+        n_attending += (profile->placement.on_npu[0] & attention) != 0;
+        n_joint += after.n_joint - before.n_joint;
         engine_op_explain(loaded.engine, text, sizeof(text));
         assert_non_null(strstr(text, "predicted for"));
     }
     if (!(n_placed > 4 * (uint64_t)n_turns && n_products > 4 * (uint64_t)n_turns && n_of_one > (size_t)n_turns / 8))
         fail_msg("%u products on the processors, %u on the npu, groups with places of their own %zu times",
                  (unsigned int)n_placed, (unsigned int)n_products, n_of_one);
+    /* Attention, too, has its places. */
+    assert_true(n_joint && n_attending > 0 && n_attending < (size_t)n_turns);
     /* The placement NPU puts all products on the NPU again. */
     engine_set_op_order(loaded.engine, OP_ORDER_OUT_OF_ORDER, OP_STEAL_NEVER, OP_PLACEMENT_NPU);
     n_placed = engine_queue_counts(loaded.engine).n_placed;
@@ -215,6 +222,9 @@ static void test_queue_groups_profile(void **state) {
                      OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));
     assert_true(op_times_know(&loaded.engine->steps->queue_profile.times, OP_QUEUE_CPU, products));
     assert_true(op_times_know(&loaded.engine->steps->queue_profile.times, OP_QUEUE_NPU, products));
+    assert_true(op_times_know(&loaded.engine->steps->queue_profile.times, OP_QUEUE_NPU,
+                              op_queues_attention(&loaded.engine->steps->layer.graph)));
+    assert_int_equal(engine_queue_counts(loaded.engine).n_joint, OP_TIMES_FIRST);
     assert_true(loaded.engine->steps->queue_profile.placement.n_groups == 0);
     for (int turn = 0; turn < (patience_is_short() ? 12 : 40); turn++) {
         answer(&loaded, false, given.first, given.second);

@@ -32,9 +32,18 @@ static const OpNode *node_of(const Sim *sim, size_t index) {
     return &sim->setup->graph->nodes[index % sim->setup->graph->n];
 }
 
+static bool is_on_npu(const Sim *sim, size_t index) {
+    const OpRef ref = sim_ref_of(sim, index);
+
+    return sim->setup->on_npu[ref.group] >> ref.node & 1;
+}
+
+bool sim_is_joint(const Sim *sim, size_t index) {
+    return is_on_npu(sim, index) && node_of(sim, index)->class == OP_CLASS_ATTENTION;
+}
+
 static OpQueue side_of(const Sim *sim, size_t index) {
-    return sim->setup->on_npu[sim_ref_of(sim, index).group] >> sim_ref_of(sim, index).node & 1 ? OP_QUEUE_NPU
-                                                                                               : OP_QUEUE_CPU;
+    return is_on_npu(sim, index) && node_of(sim, index)->class == OP_CLASS_PRODUCT ? OP_QUEUE_NPU : OP_QUEUE_CPU;
 }
 
 /* Whether `a` must run before `b`, by what they read and write and not by the graph's own masks. */

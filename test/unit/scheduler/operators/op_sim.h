@@ -31,6 +31,8 @@ typedef struct Sim {
 /* Lets all nodes wait. */
 void sim_begin(Sim *sim);
 OpRef sim_ref_of(const Sim *sim, size_t index);
+/* Whether both sides work at the node together. */
+bool sim_is_joint(const Sim *sim, size_t index);
 size_t sim_index_of(const Sim *sim, const OpRef *ref);
 bool sim_is_ready(const Sim *sim, size_t index);
 /* Returns what a queue takes next, or SIM_NOTHING. */

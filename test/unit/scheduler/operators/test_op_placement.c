@@ -33,6 +33,13 @@ static void sim_end(Sim *sim, const OpPlacementCase *of, const Flight *flight, d
     sim->states[flight->index] = SIM_DONE;
 }
 
+/* Returns the work of a group in a node. */
+static double share_of(const OpPlacementCase *of, const OpRef *ref) {
+    const bool attends = of->queues->graph->nodes[ref->node].class == OP_CLASS_ATTENTION;
+
+    return attends && of->attention_shares ? of->attention_shares[ref->group] : of->shares[ref->group];
+}
+
 /* Simulates the deciding thread: products that are over end, the NPU gets what it has slots for, then one operator is
  * run, or the oldest product is waited for. */
 static double simulate(const OpPlacementCase *of, const OpQueuesSetup *setup) {
@@ -65,10 +72,14 @@ static double simulate(const OpPlacementCase *of, const OpQueuesSetup *setup) {
             index = sim_stolen(&sim, n_flights);
         if (index != SIM_NOTHING) {
             const OpRef ref = sim_ref_of(&sim, (size_t)index);
+            const double share = share_of(of, &ref);
 
-            now +=
-                (of->times->begin_ns[ref.node] + of->times->ns[OP_QUEUE_CPU][ref.node] + of->times->end_ns[ref.node]) *
-                of->shares[ref.group];
+            if (sim_is_joint(&sim, (size_t)index))
+                now = npu_free = MAX(npu_free, now) + of->times->ns[OP_QUEUE_NPU][ref.node] * share;
+            else
+                now += (of->times->begin_ns[ref.node] + of->times->ns[OP_QUEUE_CPU][ref.node] +
+                        of->times->end_ns[ref.node]) *
+                       share;
             sim.states[index] = SIM_DONE;
         } else if (n_flights) {
             sim_end(&sim, of, &flights[0], &now);
@@ -85,11 +96,12 @@ typedef struct RandomCase {
     OpGraph graph;
     OpQueuesSetup setup;
     OpTimes times;
-    double shares[SIM_GROUPS_MAX];
+    double shares[SIM_GROUPS_MAX], attention_shares[SIM_GROUPS_MAX];
     OpPlacementCase of;
 } RandomCase;
 
-static void fill_case(RandomCase *made, OpOrder order, uint64_t *random) {
+/* joint: attention may be joint, and is in some groups. */
+static void fill_case(RandomCase *made, OpOrder order, bool joint, uint64_t *random) {
     memset(made, 0, sizeof(*made));
     sim_fill_graph(&made->graph, random);
     sim_fill_setup(&made->setup, &made->graph, order, random);
@@ -103,7 +115,17 @@ static void fill_case(RandomCase *made, OpOrder order, uint64_t *random) {
     }
     for (size_t i = 0; i < SIM_GROUPS_MAX; i++)
         made->shares[i] = (double)(1 + sim_below(random, 4)) / 4;
-    made->of = (OpPlacementCase){ &made->setup, &made->times, made->shares, 1 + sim_below(random, 3) };
+    made->of = (OpPlacementCase){
+        .queues = &made->setup, .times = &made->times, .shares = made->shares, .n_slots = 1 + sim_below(random, 3)
+    };
+    if (!joint)
+        return;
+    made->of.joint = op_queues_attention(&made->graph);
+    made->of.attention_shares = made->attention_shares;
+    for (size_t i = 0; i < SIM_GROUPS_MAX; i++)
+        made->attention_shares[i] = (double)(1 + sim_below(random, 12)) / 4;
+    for (size_t i = 0; i < made->setup.n_groups; i++)
+        made->setup.on_npu[i] |= made->of.joint & test_random(random);
 }
 
 static void test_op_placement_predict(void **state) {
@@ -113,7 +135,7 @@ static void test_op_placement_predict(void **state) {
     for (int i = 0; i < 800; i++) {
         double predicted, expected;
 
-        fill_case(&made, (OpOrder)(i % _OP_ORDER_N), &random);
+        fill_case(&made, (OpOrder)(i % _OP_ORDER_N), i % 3 == 0, &random);
         predicted = op_placement_predict(&made.of, made.setup.on_npu);
         expected = simulate(&made.of, &made.setup);
         if (!(predicted == expected))
@@ -165,28 +187,29 @@ static void test_op_placement_random(void **state) {
     int n_moved = 0, n_best = 0;
 
     for (int i = 0; i < 200; i++) {
-        uint64_t products;
+        uint64_t products, movable;
         OpPlacement chosen, all;
 
         do {
-            fill_case(&made, (OpOrder)(i % _OP_ORDER_N), &random);
+            fill_case(&made, (OpOrder)(i % _OP_ORDER_N), i % 4 == 0, &random);
             products = op_queues_products(&made.graph);
-        } while ((size_t)__builtin_popcountll(products) * made.setup.n_groups > 9);
+            movable = products | made.of.joint;
+        } while ((size_t)__builtin_popcountll(movable) * made.setup.n_groups > 9);
         op_placement_init(&all, products);
         chosen = all;
         for (size_t group = 0; i % 2 && group < OP_PLACEMENT_GROUPS; group++) /* starts from any placement */
-            chosen.on_npu[group] = products & test_random(&random);
+            chosen.on_npu[group] = movable & test_random(&random);
         op_placement_choose(&made.of, &chosen);
         for (size_t group = 0; group < OP_PLACEMENT_GROUPS; group++)
-            assert_int_equal(chosen.on_npu[group] & ~products, 0);
+            assert_int_equal(chosen.on_npu[group] & ~movable, 0);
         assert_int_equal(chosen.n_groups, made.setup.n_groups);
         assert_true(chosen.placed_ns == op_placement_predict(&made.of, chosen.on_npu));
         assert_true(chosen.all_npu_ns == op_placement_predict(&made.of, all.on_npu));
         assert_true(chosen.placed_ns < chosen.all_npu_ns * (1 - LEAST_GAIN) ||
                     !memcmp(chosen.on_npu, all.on_npu, made.setup.n_groups * sizeof(*all.on_npu)));
-        check_moves(&made.of, products, &chosen);
+        check_moves(&made.of, movable, &chosen);
         n_moved += chosen.placed_ns < chosen.all_npu_ns;
-        n_best += chosen.placed_ns <= best_of(&made.of, products) * (1 + 2 * LEAST_GAIN);
+        n_best += chosen.placed_ns <= best_of(&made.of, movable) * (1 + 2 * LEAST_GAIN);
     }
     print_message("%d of 200 moved, %d as good as the best\n", n_moved, n_best);
     assert_true(n_moved > 60 && n_best > 160);
@@ -197,6 +220,7 @@ static void test_op_placement_random(void **state) {
 enum {
     NODES = 5,
     QKV = 0,
+    ATTENTION = 1,
     OUT = 2,
     UP = 3,
     DOWN = 4,
@@ -219,8 +243,9 @@ static void fill_layer(OpGraph *graph, OpTimes *times, const double npu[NODES], 
     op_graph_close(graph);
 }
 
-static OpPlacement choose(const double npu[NODES], const double cpu[NODES], OpOrder order, const double *shares,
-                          size_t n_groups, uint64_t from) {
+/* joint: attention may be joint; attention_shares: its work, or NULL. */
+static OpPlacement choose_joint(const double npu[NODES], const double cpu[NODES], OpOrder order, const double *shares,
+                                const double *attention_shares, uint64_t joint, size_t n_groups, uint64_t from) {
     OpGraph graph;
     OpTimes times;
     OpPlacement placement;
@@ -233,8 +258,13 @@ static OpPlacement choose(const double npu[NODES], const double cpu[NODES], OpOr
 
     fill_layer(&graph, &times, npu, cpu);
     op_placement_init(&placement, from);
-    op_placement_choose(&(OpPlacementCase){ &setup, &times, shares, 2 }, &placement);
+    op_placement_choose(&(OpPlacementCase){ &setup, &times, shares, 2, attention_shares, joint }, &placement);
     return placement;
+}
+
+static OpPlacement choose(const double npu[NODES], const double cpu[NODES], OpOrder order, const double *shares,
+                          size_t n_groups, uint64_t from) {
+    return choose_joint(npu, cpu, order, shares, NULL, 0, n_groups, from);
 }
 
 static size_t n_on_npu(const OpPlacement *placement) {
@@ -297,6 +327,33 @@ static void test_op_placement_worth(void **state) {
     assert_true(n_on_npu(&placement) > 6);
 }
 
+/* Attention is joint where it is most of the work and takes less time together, and only there. */
+static void test_op_placement_joint(void **state) {
+    /* The second number is attention's time with the NPU, which also keeps the NPU. */
+    static const double npu[NODES] = { 2, 8, 1, 4, 2 }, slow[NODES] = { 2, 14, 1, 4, 2 },
+                        cpu[NODES] = { 24, 15, 12, 48, 24 }, near[4] = { 0.1, 0.1, 0.1, 0.1 }, far[4] = { 4, 4, 4, 4 },
+                        rising[4] = { 0.05, 0.05, 8, 8 }, shares[4] = { 1, 1, 1, 1 };
+    const uint64_t attention = UINT64_C(1) << ATTENTION;
+
+    for (OpOrder order = 0; order < _OP_ORDER_N; order++) {
+        OpPlacement placement = choose_joint(npu, cpu, order, shares, far, attention, 4, PRODUCTS);
+
+        assert_int_equal(n_groups_of(&placement, ATTENTION), 4);
+        assert_true(placement.placed_ns < 0.8 * placement.all_npu_ns);
+        /* What the device cannot do is not chosen, whatever is there from before. */
+        placement = choose_joint(npu, cpu, order, shares, far, 0, 4, PRODUCTS | attention);
+        assert_int_equal(n_groups_of(&placement, ATTENTION), 0);
+        /* With little attention, nothing is gained beside products that the NPU must run, too. */
+        if (order != OP_ORDER_IN_ORDER) {
+            placement = choose_joint(slow, cpu, order, shares, near, attention, 4, PRODUCTS);
+            assert_int_equal(n_groups_of(&placement, ATTENTION), 0);
+            placement = choose_joint(npu, cpu, order, shares, rising, attention, 4, PRODUCTS);
+            assert_true(placement.on_npu[2] & attention && placement.on_npu[3] & attention);
+            assert_true(n_groups_of(&placement, ATTENTION) < 4);
+        }
+    }
+}
+
 static void test_op_placement_names(void **state) {
     OpPlacementKind kind;
 
@@ -307,9 +364,8 @@ static void test_op_placement_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_op_placement_predict),
-        cmocka_unit_test(test_op_placement_random),
-        cmocka_unit_test(test_op_placement_worth),
+        cmocka_unit_test(test_op_placement_predict), cmocka_unit_test(test_op_placement_random),
+        cmocka_unit_test(test_op_placement_worth),   cmocka_unit_test(test_op_placement_joint),
         cmocka_unit_test(test_op_placement_names),
     };
 

@@ -116,6 +116,7 @@ static void read_calls(const json_t *from, ChatMessage *message, bool *as_textp)
 static void read_conversation(const json_t *from, ChatInput *input, ChatMessage *messages, char **toolsp,
                               const char *content) {
     const json_t *array = json_object_get(from, "messages"), *tools = json_object_get(from, "tools");
+    bool as_text = false;
 
     *input = (ChatInput){ .messages = messages, .n_messages = json_array_size(array), .now_s = JINJA_GOLDEN_NOW_S };
     assert_in_range(input->n_messages, 1, MESSAGES_MAX);
@@ -129,8 +130,9 @@ static void read_conversation(const json_t *from, ChatInput *input, ChatMessage 
         messages[i] = (ChatMessage){ .role = role,
                                      .text = content ? content : json_string_value(text),
                                      .len_bytes = content ? strlen(content) : json_string_length(text) };
-        read_calls(message, &messages[i], &input->calls_as_text);
+        read_calls(message, &messages[i], &as_text);
     }
+    input->call_form = as_text ? CHAT_CALLS_AS_TEXT : CHAT_CALLS_AS_OBJECT; /* the reference rewrites nothing */
     *toolsp = tools ? json_dumps(tools, 0) : NULL;
     input->tools = *toolsp;
     input->tools_bytes = *toolsp ? strlen(*toolsp) : 0;

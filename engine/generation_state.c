@@ -15,6 +15,14 @@ void generation_keep(Generation *generation, bool grows) {
         sequence_keep(generation->sequence, generation->tokens.ids, options->user, grows, options->pin);
 }
 
+static void text_deinit(GenerationText *text) {
+    str_buf_deinit(&text->pending);
+    str_buf_deinit(&text->unsplit);
+    str_buf_deinit(&text->reasoning);
+    answer_parts_free(text->parts);
+    free(text->stops);
+}
+
 Generation *generation_free(Generation *generation) {
     if (!generation)
         return NULL;
@@ -25,7 +33,7 @@ Generation *generation_free(Generation *generation) {
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
-    generation_text_deinit(&generation->text);
+    text_deinit(&generation->text);
     bill_settle(&generation->bill);
     free(generation->logits);
     generation_sampling_deinit(&generation->sampling);
@@ -119,7 +127,7 @@ static int begin_constraint(Generation *generation, ErrText *err) {
 
     if (!constraint->it)
         return 0;
-    least = constraint_least_tokens(constraint->it, constraint->entry);
+    least = constraint_least_tokens_at(constraint->it, constraint->entry);
     if (!constraint->may_be_cut && least > left) {
         const bool is_asked = generation->options.max_tokens == left;
 

@@ -48,7 +48,6 @@ struct Generation {
     _Atomic bool cancelled;
 };
 
-void generation_text_deinit(GenerationText *text);
 /* Returns how many tokens may still come. */
 static inline uint32_t generation_tokens_left(const Generation *generation) {
     const size_t room = generation->capacity_tokens - generation->tokens.n;

@@ -31,7 +31,7 @@ static int request_end(CoordgenClient *client, ClientRequest *request, const Cli
 
     client_table_unlink(client, request);
     if (request->kind >= REQUEST_GENERATE) {
-        reply = client_reply_new(request->kind, failure, responsep, &request->answer);
+        reply = client_reply_new(request->kind, failure, responsep, &request->answer, &request->choices);
         event.reply = reply;
         /* Without memory for a reply, the user still learns of the end: a NULL reply means COORDGEN_E_NO_MEMORY. */
         event_send(client, request, &event);
@@ -90,19 +90,27 @@ static int delta_send(CoordgenClient *client, ClientRequest *request, const Coor
 static int delta_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta) {
     CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_DELTA };
     CoordgenCallDelta call;
+    ClientAnswer *answer;
 
     if (delta->sequence != request->n_deltas)
         return connection_failf(client, COORDGEN_E_BAD_REPLY,
                                 "request %" PRIu64 ": part %" PRIu64 " of the text came where part %" PRIu64 " was due",
                                 request->id, delta->sequence, request->n_deltas);
-    switch (client_answer_add(&request->answer, delta, &event, &call)) {
+    if (delta->choice >= CLIENT_CHOICES_MAX)
+        return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": text of answer %" PRIu32,
+                                request->id, delta->choice);
+    answer = client_choices_get(&request->choices, &request->answer, delta->choice);
+    if (!answer)
+        return connection_failf(client, COORDGEN_E_NO_MEMORY, "out of memory for the text of an answer");
+    event.choice = delta->choice;
+    switch (client_answer_add(answer, delta, &event, &call)) {
     case CLIENT_ANSWER_E_TEXT:
         return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": text that is not valid UTF-8",
                                 request->id);
     case CLIENT_ANSWER_E_CALL:
         return connection_failf(client, COORDGEN_E_BAD_REPLY,
                                 "request %" PRIu64 ": a piece of call %" PRIu32 ", which does not follow call %zu",
-                                request->id, delta->call->index, request->answer.n_calls);
+                                request->id, delta->call->index, answer->n_calls);
     case CLIENT_ANSWER_E_MEMORY:
         return connection_failf(client, COORDGEN_E_NO_MEMORY, "out of memory for the text of an answer");
     default:

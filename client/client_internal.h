@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/strings/str_buf.h"
-#include "client/answer/client_answer.h"
+#include "client/answer/client_choices.h"
 #include "client/coordgen-client.h"
 #include "proto/frame.h"
 
@@ -63,6 +63,7 @@ typedef struct ClientRequest {
     uint64_t deadline_ns;       /* const; UINT64_MAX: none */
     bool cancel_sent;           /* guarded by the lock */
     ClientAnswer answer;        /* owner thread; of a generation, so far */
+    ClientChoices choices;      /* owner thread; further answers */
     uint64_t n_deltas;          /* Used by the owner thread alone: */
 } ClientRequest;
 

@@ -162,12 +162,25 @@ static bool model_fill_one(CoordgenReply *reply, Coordgen__V1__Model *model) {
     return models_fill(reply, list, 1);
 }
 
+/* Fills in the list of answers, if the request has set n. false: out of memory. */
+static bool choices_fill(ReplyGenerate *generate, const Coordgen__V1__GenerateDone *done) {
+    if (!done->n_choices)
+        return true;
+    if (!client_choices_list(&generate->further, &generate->answer, generate->calls, done, &generate->choices))
+        return false;
+    generate->result.choices = generate->choices;
+    generate->result.n_choices = done->n_choices;
+    return true;
+}
+
 static bool reply_fill(CoordgenReply *reply) {
     const Coordgen__V1__Response *response = reply->response;
 
     switch (response->op_case) {
     case COORDGEN__V1__RESPONSE__OP_GENERATE_DONE:
         generate_fill(&reply->generate.result, &reply->generate.origins, response->generate_done);
+        if (!choices_fill(&reply->generate, response->generate_done))
+            return false;
         if (response->generate_done->sampling) {
             if (!client_sampling_reply_fill(&reply->generate.sampling, response->generate_done->sampling))
                 return false;
@@ -226,7 +239,7 @@ static bool answer_fill(ReplyGenerate *generate, ClientAnswer *answer) {
 }
 
 CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
-                                ClientAnswer *answer) {
+                                ClientAnswer *answer, ClientChoices *choices) {
     CoordgenReply *reply = calloc(1, sizeof(*reply));
 
     if (!reply)
@@ -235,6 +248,8 @@ CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, 
     reply->kind = kind;
     reply->generate.result.struct_bytes = sizeof(reply->generate.result);
     reply->generate.result.model = "";
+    reply->generate.further = *choices;
+    *choices = (ClientChoices){ 0 };
     if (!answer_fill(&reply->generate, answer))
         return coordgen_reply_unref(reply);
     if (failure) {
@@ -257,6 +272,8 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     if (reply->response)
         frame_response_free(reply->response);
     client_answer_deinit(&reply->generate.answer);
+    client_choices_list_free(reply->generate.choices, reply->generate.result.n_choices);
+    client_choices_deinit(&reply->generate.further);
     free(reply->generate.calls);
     free(reply->models.list);
     free(reply->models.pairs);

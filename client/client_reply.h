@@ -7,8 +7,8 @@
 
 DEFINE_CLEANUP(CoordgenReply, coordgen_reply_unref)
 
-/* Makes a reply with one reference; takes response and answer over. NULL: out of memory. */
+/* Makes a reply with one reference; takes response, answer and further answers over. NULL: out of memory. */
 CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
-                                ClientAnswer *answer);
+                                ClientAnswer *answer, ClientChoices *choices);
 
 #endif

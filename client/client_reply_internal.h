@@ -20,6 +20,8 @@ typedef struct ReplyGenerate {
     ClientSamplingReply sampling;
     ClientAnswer answer;
     CoordgenToolCall *calls; /* of the answer */
+    ClientChoices further;
+    CoordgenChoice *choices; /* [result.n_choices] */
 } ReplyGenerate;
 
 typedef struct ReplyModels {

@@ -91,6 +91,39 @@ static int messages_fill(CoordgenClient *client, MessageRoom *room, const Coordg
     return 0;
 }
 
+/* Sets the input, which is one of three, and what goes with it. */
+static int generate_input_fill(CoordgenClient *client, Coordgen__V1__GenerateRequest *generate,
+                               Coordgen__V1__TokenIds *tokens, Coordgen__V1__Messages *messages,
+                               const CoordgenGenerateOptions *options) {
+    if (options->prompt && options->n_messages)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.prompt", 0,
+                           "messages and a raw prompt are given: one of them");
+    if (options->n_prompt_tokens && (options->prompt || options->n_messages))
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.prompt_tokens", 0,
+                           "%s and token ids are given: one of them", options->prompt ? "a raw prompt" : "messages");
+    if (options->n_prompt_tokens && !options->prompt_tokens)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.prompt_tokens", 0,
+                           "%zu tokens are given, which are NULL", options->n_prompt_tokens);
+    if (options->n_prompt_tokens) {
+        tokens->n_id = options->n_prompt_tokens;
+        tokens->id = (uint32_t *)(uintptr_t)options->prompt_tokens;
+        generate->input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT_TOKENS;
+        generate->prompt_tokens = tokens;
+    } else if (options->prompt) {
+        generate->input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
+        generate->prompt = client_text(options->prompt);
+    } else {
+        generate->input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
+        generate->messages = messages;
+    }
+    generate->suffix = client_text(options->suffix);
+    generate->answer_prefix = client_text(options->answer_prefix);
+    generate->has_echo = generate->echo = options->echo;
+    generate->has_n = options->n != 0;
+    generate->n = options->n;
+    return 0;
+}
+
 /* Fills in the constraint of the options. Return: the message, NULL: there is none; *rp: 0 or an error. */
 static Coordgen__V1__Constraint *constraint_fill(CoordgenClient *client, Coordgen__V1__Constraint *constraint,
                                                  const CoordgenGenerateOptions *options, int *rp) {
@@ -135,6 +168,7 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     Coordgen__V1__GenerateRequest generate = COORDGEN__V1__GENERATE_REQUEST__INIT;
     Coordgen__V1__ToolChoice choice = COORDGEN__V1__TOOL_CHOICE__INIT;
     _cleanup_(client_sampling_deinit) ClientSampling sampling = { 0 };
+    Coordgen__V1__TokenIds tokens = COORDGEN__V1__TOKEN_IDS__INIT;
     Coordgen__V1__Constraint constraint;
     _cleanup_(message_room_deinit) MessageRoom room = { 0 };
     CoordgenGenerateOptions options;
@@ -148,9 +182,9 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
         r = client_sampling_fill(client, &sampling, &options);
     if (r)
         return r;
-    if (options.prompt && options.n_messages)
-        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.prompt", 0,
-                           "messages and a raw prompt are given: one of them");
+    r = generate_input_fill(client, &generate, &tokens, &room.list, &options);
+    if (r)
+        return r;
     if (options.repetition < COORDGEN_REPETITION_DEFAULT || options.repetition > COORDGEN_REPETITION_ALLOW)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.end_repetition", 0,
                            "repetition is %d: none of the CoordgenRepetition values", (int)options.repetition);
@@ -160,13 +194,6 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     for (size_t i = 0; i < options.n_stops; i++)
         if (!options.stops || !options.stops[i])
             return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
-    if (options.prompt) {
-        generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
-        generate.prompt = client_text(options.prompt);
-    } else {
-        generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
-        generate.messages = &room.list;
-    }
     generate.constraint = constraint_fill(client, &constraint, &options, &r);
     if (r)
         return r;

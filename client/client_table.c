@@ -7,6 +7,7 @@
 ClientRequest *client_request_free(ClientRequest *request) {
     if (request) {
         client_answer_deinit(&request->answer);
+        client_choices_deinit(&request->choices);
         free(request);
     }
     return NULL;

@@ -122,7 +122,7 @@ typedef struct CoordgenGenerateResult {
     const char *reasoning;                           /* the thinking; "" if there was none */
     const CoordgenToolCall *tool_calls;              /* [n_tool_calls] whole calls, in their order */
     size_t n_tool_calls;
-    /* With n above 1: all answers, [n_choices]; the fields above are the first one's, and counts are sums. */
+    /* If n was set: all answers, [n_choices]; texts above are the first one's, and counts are sums. */
     const CoordgenChoice *choices;
     size_t n_choices;
     const CoordgenSamplingOptions *more_sampling; /* further options in effect; NULL: the request failed */

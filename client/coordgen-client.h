@@ -349,7 +349,7 @@ typedef struct CoordgenGenerateOptions {
     const char *template_kwargs;   /* JSON object: further variables of the chat template; needs messages */
     uint32_t thinking_tokens;      /* then the model must answer; 0: no thinking; COORDGEN_UNSET_COUNT: no limit */
     uint32_t logprobs;             /* of so many other tokens, at most 20; COORDGEN_UNSET_COUNT: none at all */
-    uint32_t n;                    /* answers, at most 16; answer i has the seed + i */
+    uint32_t n;                    /* answers, at most 16; answer i has the seed + i; 0: one, without choices */
     const uint32_t *prompt_tokens; /* instead of messages and prompt: as they are, without BOS */
     size_t n_prompt_tokens;
     const char *suffix;        /* the text behind the answer (fill in the middle); needs a prompt */

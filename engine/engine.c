@@ -314,7 +314,8 @@ int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, 
         return r;
     for (size_t i = 0; i < input->n_messages; i++)
         len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)chat_message_bytes(&input->messages[i]);
-    len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)(input->tools_bytes + input->documents_bytes);
+    len_bytes += 2 * TOKENIZER_SCRATCH_BYTES *
+                 (uint64_t)(input->tools_bytes + input->documents_bytes + input->answer_prefix_bytes);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
     return chat_template_encode(&engine->text.chat, engine->text.tokenizer, &charged, list, err);
 }

@@ -38,6 +38,8 @@ typedef enum GenerationEnd {
 #define GENERATION_STOPS_MAX 8
 #define GENERATION_STOP_BYTES_MAX 256
 
+typedef struct Generation Generation;
+
 /* Sees the logits f32[n_vocab] that a token is sampled from, before the token is given out; valid during the call. */
 typedef void GenerationLogitsFn(void *arg, const float *logits);
 
@@ -58,11 +60,15 @@ typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
     bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
+    bool is_infill;          /* fills a gap: marks of code infill end the output, too */
     bool is_answer;          /* in a chat: drops the space that the tokenizer puts before a text */
     bool ends_repetition;    /* ends with GENERATION_END_REPETITION if the output loops */
     uint64_t user;           /* uid: kept prefixes are read and written for this user alone */
     bool no_reuse;           /* neither reads nor writes kept prefixes */
     uint64_t kv_max_bytes;   /* limit of keys and values, trees included; 0: that of the kv account */
+    Generation *beside;      /* with the same engine and prompt, not begun yet: this generation waits until that one has
+                              * computed the prompt, and computes its last token alone. Only generation_new() uses it;
+                              * NULL: none */
     PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
     SamplerOptions sampler;  /* biases and breakers are copied */
     GenerationConstraint constraint;
@@ -111,16 +117,20 @@ typedef struct GenerationDelta {
  * begun or completed. The last of these calls has the token. */
 typedef void GenerationDeltaFn(void *arg, const GenerationDelta *delta);
 
-typedef struct Generation Generation;
-
 /* Makes a generation: copies prompt tokens and options, and reserves the KV cache. */
 int generation_new(Generation **generationp, Engine *engine, const uint32_t *prompt, size_t n_prompt,
                    const GenerationOptions *options, ErrText *err);
 Generation *generation_free(Generation *generation);
 DEFINE_CLEANUP(Generation, generation_free)
 
-/* Returns bytes that its keys and values take at most, shared ones included. */
+/* Returns bytes that its keys and values take at most: kept ones included, without those that the options' `beside`
+ * shares with it. */
 uint64_t generation_kv_bytes(const Generation *generation);
+/* Returns bytes of keys and values that the options' `beside` shares with it; 0: there was none. */
+uint64_t generation_shared_kv_bytes(const Generation *generation);
+/* Returns false while it waits for the options' `beside`: it gets no rows in a step. If that generation is freed before
+ * it has computed the prompt, this one waits until it is freed, too. */
+bool generation_is_ready(const Generation *generation);
 
 /* Ends the generation with GENERATION_END_CANCELLED at its next step, or at the next operator of the step that runs.
  * Any thread. */

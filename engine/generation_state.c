@@ -90,6 +90,12 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
     GenerationUsage *usage = &generation->usage;
     int r;
 
+    if (options->beside) {
+        usage->outcome = PREFIX_WHOLE;
+        usage->n_cached_tokens = (uint32_t)(generation->n_prompt - 1);
+        return sequence_new_behind(&generation->sequence, options->beside->sequence, generation->n_prompt - 1,
+                                   generation->capacity_tokens, err);
+    }
     usage->outcome = PREFIX_DECLINED;
     if (options->no_reuse)
         return sequence_new(&generation->sequence, generation->engine, generation->capacity_tokens, err);
@@ -163,7 +169,7 @@ static int begin_drafts(Generation *generation, ErrText *err) {
                          .chains = !generation->tree_bytes,
                          .user = generation->options.user,
                          .n_prompt = generation->n_prompt,
-                         .prompt_rows = (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
+                         .prompt_rows = (uint32_t)generation->n_prompt - generation->usage.n_cached_tokens,
                          .output_max = (uint32_t)(generation->capacity_tokens - generation->n_prompt),
                          .report = generation->report,
                      });
@@ -257,7 +263,16 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
 }
 
 uint64_t generation_kv_bytes(const Generation *generation) {
-    return engine_kv_bytes(generation->engine, generation->capacity_tokens) + generation->tree_bytes;
+    return engine_kv_bytes(generation->engine, generation->capacity_tokens) + generation->tree_bytes -
+           generation_shared_kv_bytes(generation);
+}
+
+uint64_t generation_shared_kv_bytes(const Generation *generation) {
+    return generation->options.beside ? engine_kv_full_bytes(generation->engine, generation->n_prompt - 1) : 0;
+}
+
+bool generation_is_ready(const Generation *generation) {
+    return !sequence_is_waiting(generation->sequence);
 }
 
 void generation_cancel(Generation *generation) {

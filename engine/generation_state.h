@@ -48,6 +48,8 @@ struct Generation {
     _Atomic bool cancelled;
 };
 
+/* Whether the token ends the output, and is no part of it. */
+bool generation_ends_with(const Generation *generation, uint32_t token);
 /* Returns how many tokens may still come. */
 static inline uint32_t generation_tokens_left(const Generation *generation) {
     const size_t room = generation->capacity_tokens - generation->tokens.n;

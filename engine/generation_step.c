@@ -13,6 +13,10 @@ static bool in_prefill(const Generation *generation) {
     return sequence_n_tokens(generation->sequence) < generation->n_prompt;
 }
 
+static bool was_cancelled(const Generation *generation) {
+    return atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
+}
+
 /* The token before the one at `index` of the text. */
 static uint32_t token_before(const Generation *generation, size_t index) {
     return index ? generation->tokens.ids[index - 1] : CONTEXT_NO_TOKEN;
@@ -52,7 +56,7 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits, const 
         return;
     at += generation->tokens.n;
     token = generation_sample(generation, logits, at, at - generation->tokens.n);
-    is_end = (!generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token)) ||
+    is_end = generation_ends_with(generation, token) ||
              (generation->constraint && answer_constraint_is_last(generation->constraint, at - generation->tokens.n));
     if (drafting_pick(generation->drafting, token, is_end, span))
         generation->tokens.ids[at] = token; /* the next token's sampling reads it */
@@ -99,7 +103,9 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
         turn->ran = true;
         return false;
     }
-    if (atomic_load_explicit(&generation->cancelled, memory_order_relaxed)) {
+    if (!generation_is_ready(generation) && !was_cancelled(generation))
+        return false;
+    if (was_cancelled(generation)) {
         turn->ran = true;
         turn->r = generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
         return false;
@@ -158,8 +164,10 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
         if (generation->drafting)
             drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence),
                                  span->head.take ? span->head.ns : 0);
-        if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
+        if (!in_prefill(generation)) {
             generation_keep(generation, true); /* for others that begin alike and run before this one ends */
+            sequence_feed(generation->sequence);
+        }
     }
     if (prefill && in_prefill(generation))
         return 0;
@@ -179,8 +187,8 @@ static void list_claims(const GenerationTurn *turns, size_t n, RowClaim *claims)
 
         claims[i] = (RowClaim){
             .standing = turns[i].standing,
-            .is_live = generation->end == GENERATION_RUNNING &&
-                       !atomic_load_explicit(&generation->cancelled, memory_order_relaxed),
+            .is_live =
+                generation->end == GENERATION_RUNNING && generation_is_ready(generation) && !was_cancelled(generation),
             .is_prompt = in_prefill(generation),
             .n_rows = in_prefill(generation) ? generation->n_prompt - sequence_n_tokens(generation->sequence) : 0,
             .n_undivided = generation->n_undivided,
@@ -264,9 +272,7 @@ static void place_drafts(GenerationStep *step) {
 
 /* Stops a draft model whose generation was cancelled. */
 static bool is_cancelled(void *arg) {
-    const Generation *generation = arg;
-
-    return atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
+    return was_cancelled(arg);
 }
 
 /* Adds drafts for all generations that decode; half of what is left of the chunk stays for prompts. */

@@ -197,6 +197,15 @@ static int finish_at_mark(Generation *generation, uint32_t token, GenerationDelt
     return r ? r : generation_finish(generation, GENERATION_END_STOP, NULL, fn, arg);
 }
 
+bool generation_ends_with(const Generation *generation, uint32_t token) {
+    const Tokenizer *tokenizer = engine_tokenizer(generation->engine);
+
+    if (generation->options.ignore_end)
+        return false;
+    return tokenizer_is_end(tokenizer, token) ||
+           (generation->options.is_infill && tokenizer_is_infill_mark(tokenizer, token));
+}
+
 /* Adds a token's text to the output. An embedding may be padded past the tokenizer's table. */
 static int add_text(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
     PartSink sink = { .generation = generation, .fn = fn, .arg = arg };
@@ -231,13 +240,12 @@ static bool has_all(const Generation *generation) {
 }
 
 int generation_take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
-    const Tokenizer *tokenizer = engine_tokenizer(generation->engine);
     ssize_t stop;
     int r = generation->constraint ? take_constrained(generation) : 0;
 
     if (r)
         return r;
-    if (!generation->options.ignore_end && tokenizer_is_end(tokenizer, token))
+    if (generation_ends_with(generation, token))
         return generation_finish(generation, GENERATION_END_TOKEN, NULL, fn, arg);
     generation->tokens.ids[generation->tokens.n++] = token;
     generation->usage.n_output_tokens++;

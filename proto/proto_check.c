@@ -309,6 +309,44 @@ static int thinking_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
     return 0;
 }
 
+static int prompt_tokens_check(const Coordgen__V1__TokenIds *tokens, FrameFault *fault) {
+    if (!tokens || !tokens->n_id)
+        return refuse(fault, "generate.prompt_tokens", "the prompt is empty");
+    if (tokens->n_id > PROTO_TOKENS_MAX)
+        return refuse(fault, "generate.prompt_tokens", "%zu tokens: at most %u", tokens->n_id, PROTO_TOKENS_MAX);
+    return 0;
+}
+
+/* Checks suffix, answer_prefix, echo and n: each with the inputs that it goes with. */
+static int completion_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
+    const bool is_chat = generate->input_case == COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
+
+    if (generate->suffix && generate->input_case != COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT)
+        return refuse(fault, "generate.suffix", "it needs the text before the gap as a prompt: send a prompt with it");
+    if (generate->suffix && generate->has_session)
+        return refuse(fault, "generate.suffix", "a session is one text without a gap: leave one of the two out");
+    if (generate->answer_prefix && !is_chat)
+        return refuse(fault, "generate.answer_prefix",
+                      "only an answer to messages has a beginning: append it to the prompt instead");
+    if (generate->answer_prefix && !*generate->answer_prefix)
+        return refuse(fault, "generate.answer_prefix", "the text is empty: leave it out");
+    if (generate->answer_prefix && generate->has_add_generation_prompt && !generate->add_generation_prompt)
+        return refuse(fault, "generate.answer_prefix",
+                      "it stands behind the generation prompt: leave add_generation_prompt out");
+    if (generate->answer_prefix && generate->constraint)
+        return refuse(fault, "generate.answer_prefix",
+                      "a constraint holds for the whole answer from its first token on: leave one of the two out");
+    if (generate->echo && is_chat)
+        return refuse(fault, "generate.echo", "messages have no text of their own: send a prompt, or leave it out");
+    if (generate->echo && generate->has_session)
+        return refuse(fault, "generate.echo", "a session has its text with the service: leave one of the two out");
+    if (generate->has_n && (!generate->n || generate->n > PROTO_CHOICES_MAX))
+        return refuse(fault, "generate.n", "%" PRIu32 " answers: 1 to %d", generate->n, PROTO_CHOICES_MAX);
+    if (generate->has_n && generate->n > 1 && generate->has_session)
+        return refuse(fault, "generate.n", "a session goes on with one answer: leave n out, or fork the session");
+    return 0;
+}
+
 static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
     int r;
 
@@ -337,9 +375,22 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
         if (r)
             return r;
         break;
+    case COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT_TOKENS:
+        r = prompt_tokens_check(generate->prompt_tokens, fault);
+        if (!r)
+            r = chat_only_check("generate", generate->tools, generate->documents, generate->has_add_generation_prompt,
+                                fault);
+        if (r)
+            return r;
+        if (generate->has_session)
+            return refuse(fault, "generate.prompt_tokens", "a session goes on with texts: send a prompt or messages");
+        break;
     default:
         return refuse(fault, "generate.messages", "messages or a prompt are needed");
     }
+    r = completion_check(generate, fault);
+    if (r)
+        return r;
     if (generate->has_session && (r = session_id_check("generate.session", true, generate->session, fault)))
         return r;
     r = thinking_check(generate, fault);

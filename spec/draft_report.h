@@ -41,4 +41,7 @@ typedef struct DraftReport {
     _Atomic uint64_t prompt_head_ns;
 } DraftReport;
 
+/* Adds the counters and times of another report. Choices about the prompt stay those of @to. */
+void draft_report_add(DraftReport *to, const DraftReport *from);
+
 #endif

@@ -176,6 +176,16 @@ bool ctl_tool_choice(const Ctl *ctl, CoordgenGenerateOptions *options);
 /* ctl_constraint.c: what the answer may be. textp: out: text of a file, which the caller frees. 0 or an exit status. */
 int ctl_constraint(Ctl *ctl, CoordgenGenerateOptions *options, char **textp);
 
+/* ctl_completion.c */
+/* Parses numbers separated by blanks, commas or brackets; the caller frees *idsp. false: after a message. */
+bool ctl_ids(const Ctl *ctl, const char *text, uint32_t **idsp, size_t *np);
+bool ctl_is_raw(const Ctl *ctl); /* the prompt is no message */
+/* Sets what the options say about raw prompts, the beginning of an answer and the number of answers. The caller frees
+ * *idsp. false: after a message. */
+bool ctl_completion(const Ctl *ctl, CoordgenGenerateOptions *options, uint32_t **idsp);
+/* Prints the answers, each behind a line with its number. false: the output has failed. */
+bool ctl_print_choices(const Ctl *ctl, const CoordgenGenerateResult *result);
+
 /* ctl_sampling.c */
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max);

@@ -152,6 +152,30 @@ static json_t *calls_of(const CoordgenToolCall *calls, size_t n) {
     return list;
 }
 
+static json_t *choices_of(const CoordgenGenerateResult *result) {
+    json_t *list = json_array();
+    char seed[24];
+
+    for (size_t i = 0; i < result->n_choices; i++) {
+        const CoordgenChoice *choice = &result->choices[i];
+        json_t *object = json_object();
+
+        snprintf(seed, sizeof(seed), "%" PRIu64, choice->seed); /* a string, as in the result */
+        ctl_json_set(object, "choice", json_integer((json_int_t)i));
+        ctl_json_set(object, "text", ctl_json_text(choice->text, choice->text_bytes));
+        if (*choice->reasoning)
+            ctl_json_set(object, "reasoning", text_of(choice->reasoning));
+        if (choice->n_tool_calls)
+            ctl_json_set(object, "tool_calls", calls_of(choice->tool_calls, choice->n_tool_calls));
+        ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name((int)choice->end_reason)));
+        ctl_json_set(object, "output_tokens", json_integer(choice->output_tokens));
+        ctl_json_set(object, "incomplete_bytes", json_integer(choice->incomplete_bytes));
+        ctl_json_set(object, "seed", json_string(seed));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
 json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     json_t *object = json_object(), *usage = json_object(), *timings = json_object(), *sampling = json_object();
     char seed[24];
@@ -196,6 +220,8 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(object, "usage", usage);
     ctl_json_set(object, "timings", timings);
     ctl_json_set(object, "sampling", sampling);
+    if (result->n_choices)
+        ctl_json_set(object, "choices", choices_of(result));
     return object;
 }
 

@@ -16,6 +16,7 @@
 #include "base/min_max.h"
 #include "base/system/c_library.h"
 #include "base/system/thread.h"
+#include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns.h"
 #include "proto/frame.h"
 
@@ -416,9 +417,7 @@ void engine_thread_submit(EngineThread *thread, Job *job) {
 
 void engine_thread_cancel(EngineThread *thread, Job *job) {
     outbox_lock(thread->outbox);
-    atomic_store(&job->cancelled, true);
-    if (job->run.generation)
-        generation_cancel(job->run.generation);
+    job_cancel_answers(job);
     outbox_unlock(thread->outbox);
     pthread_mutex_lock(&thread->lock);
     pthread_cond_signal(&thread->wake);

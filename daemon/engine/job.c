@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/engine/job.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/min_max.h"
 #include "engine/draft/self_draft.h"
+
+enum {
+    ECHO_BYTES = 64 << 10, /* of a prompt in one mark, which becomes one message */
+};
 
 static char *put_text(char **atp, const char *text, size_t len_bytes) {
     char *put = *atp;
@@ -55,6 +61,35 @@ int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call) {
     return 0;
 }
 
+int job_news_echo(JobNews *news, const StrBuf *text, uint32_t choice) {
+    int r = 0;
+
+    for (size_t at = 0, n; at < text->len_bytes && !r; at += n) {
+        n = MIN(text->len_bytes - at, ECHO_BYTES);
+        while (at + n < text->len_bytes && (text->data[at + n] & 0xc0) == 0x80)
+            n--; /* the text is well-formed, so this is at most 3 bytes */
+        str_buf_append(&news->text, text->data + at, n);
+        r = str_buf_failed(&news->text) ? err_raise(-ENOMEM) : job_news_mark(news, ANSWER_TEXT, NULL);
+        if (!r)
+            news->marks[news->n_marks - 1].choice = choice;
+    }
+    return r;
+}
+
+int job_prompt_text(const Job *job, const TokenList *prompt, StrBuf *text) {
+    Detokenizer detokenizer;
+    int r = 0;
+
+    if (!job->input.n_tokens) {
+        str_buf_append(text, job->input.text, job->input.text_bytes);
+        return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
+    }
+    detokenizer_init(&detokenizer, engine_tokenizer(job->engine), true, false);
+    for (size_t i = 0; i < prompt->n && !r; i++)
+        r = detokenizer_push(&detokenizer, prompt->ids[i], text);
+    return r ? r : detokenizer_finish(&detokenizer, text);
+}
+
 void job_news_deinit(JobNews *news) {
     str_buf_deinit(&news->text);
     token_list_deinit(&news->tokens);
@@ -91,19 +126,43 @@ static int chat_code(int r) {
     }
 }
 
+/* Takes ids as they are. */
+static int encode_ids(const Job *job, TokenList *list, ErrText *err) {
+    const uint32_t n_vocab = tokenizer_n_tokens(engine_tokenizer(job->engine));
+    int r = 0;
+
+    for (size_t i = 0; i < job->input.n_tokens && !r; i++)
+        r = job->input.tokens[i] < n_vocab
+                ? token_list_add(list, job->input.tokens[i])
+                : err_set(err, JOB_E_TOKEN, "token %zu is %" PRIu32 ": the model's ids are 0 to %" PRIu32, i,
+                          job->input.tokens[i], n_vocab - 1);
+    return r;
+}
+
+static int encode_text(const Job *job, TokenList *list, ErrText *err) {
+    const Tokenizer *tokenizer = engine_tokenizer(job->engine);
+    const JobInput *input = &job->input;
+
+    return input->suffix
+               ? tokenizer_encode_infill(tokenizer, input->text, input->text_bytes, input->suffix, input->suffix_bytes,
+                                         list, err)
+               : tokenizer_encode(tokenizer, input->text, input->text_bytes, input->tokenize_flags, list, err);
+}
+
 /* Tokenizes the prompt. Return: 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err) {
-    const Tokenizer *tokenizer = engine_tokenizer(job->engine);
     _cleanup_(bill_settle) Bill bill = { 0 };
     int r;
 
     if (job->input.chat.n_messages)
         return chat_code(engine_encode_chat(job->engine, &job->input.chat, list, err));
-    r = engine_charge_text(job->engine, &bill, job->input.text_bytes, err);
+    if (job->input.n_tokens)
+        return encode_ids(job, list, err);
+    r = engine_charge_text(job->engine, &bill, job->input.text_bytes + job->input.suffix_bytes, err);
     if (r)
         return JOB_E_MEMORY;
-    r = tokenizer_encode(tokenizer, job->input.text, job->input.text_bytes, job->input.tokenize_flags, list, err);
-    return r > 0 ? JOB_E_TOO_LONG : r;
+    r = encode_text(job, list, err);
+    return r == TOKENIZER_E_NO_INFILL ? JOB_E_NO_INFILL : r > 0 ? JOB_E_TOO_LONG : r;
 }
 
 int job_render(const Job *job, StrBuf *text, ErrText *err) {

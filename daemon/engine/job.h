@@ -36,6 +36,7 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_THINKING,    /* a limit on the thinking of a model that has none */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
+    JOB_E_NO_INFILL,   /* a suffix for a model that cannot fill in */
     JOB_E_CANCELLED,
     JOB_E_MODEL,   /* a model file that is corrupt or not supported */
     JOB_E_ANSWER,  /* the answer does not fit a message */
@@ -61,7 +62,8 @@ typedef struct JobMark {
     size_t tokens_end;
     size_t logprobs_end; /* of entries */
     AnswerPart part;
-    JobCall *call; /* ANSWER_CALL, unless the part has tokens alone; owned */
+    JobCall *call;   /* ANSWER_CALL, unless the part has tokens alone; owned */
+    uint32_t choice; /* which of the answers */
 } JobMark;
 
 /* News of a job that the loop has not seen yet. Built under the outbox's lock; the loop takes and frees them whole. */
@@ -91,12 +93,19 @@ typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
     ChatInput chat;       /* n_messages > 0, or the text */
     const char *text;
     size_t text_bytes;
+    const uint32_t *tokens; /* [n_tokens] instead of messages and text, if n_tokens > 0 */
+    size_t n_tokens;
+    const char *suffix; /* text behind the gap that the answer fills; NULL: none */
+    size_t suffix_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
     bool count_only;             /* JOB_TOKENIZE: only the number of tokens */
     bool render_only;            /* JOB_TOKENIZE of messages: the rendered text instead of tokens */
     CallChoice calls;            /* JOB_GENERATE: calls of the chat's tools; the name points into the message */
     bool splits;                 /* JOB_GENERATE: thinking and calls are parts of their own */
 } JobInput;
+
+typedef struct Job Job;
+typedef struct JobChoices JobChoices; /* job_choices.h */
 
 typedef struct JobGenerate {    /* JOB_GENERATE: what the request asks for */
     Engine *draft_engine;       /* engine of the draft model; NULL: none */
@@ -106,6 +115,8 @@ typedef struct JobGenerate {    /* JOB_GENERATE: what the request asks for */
     uint32_t sampling_fields;   /* bits 1 << SamplingField: set by the request */
     bool samples_as_model;      /* other fields come from the model */
     uint32_t prompt_max_tokens; /* 0: no limit but the context */
+    uint32_t n;                 /* answers; 0 counts as 1 */
+    bool echo;                  /* each answer begins with the prompt's text */
     bool want_tokens;
     bool keeps_history; /* drafts may use the user's earlier answers, and this answer is stored */
     Priority priority;
@@ -120,6 +131,10 @@ typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
     ThinkingPlace place;     /* where the prompt ends */
     Generation *generation;  /* also the loop's under the outbox's lock, to cancel it */
     CallTools *tools;        /* for the parser of calls; NULL: none */
+    JobChoices *choices;     /* of a request with several answers, from its first turn on; written under the outbox's
+                              * lock; else NULL */
+    Job *asked;              /* of a further answer: the request's own job, which has the first answer; else NULL */
+    uint32_t choice;         /* which of the answers; from 0 */
 } JobRun;
 
 typedef struct JobDetokenize { /* JOB_DETOKENIZE */
@@ -139,7 +154,6 @@ typedef struct JobPins { /* JOB_SESSION_* */
     const PrefixPin *from; /* JOB_SESSION_FORK */
 } JobPins;
 
-typedef struct Job Job;
 struct Job {
     JobKind kind;   /* const */
     void *owner;    /* loop; const */
@@ -151,8 +165,9 @@ struct Job {
     JobLoad load;
     JobPins pins;
 
-    _Atomic bool cancelled; /* loop sets, engine thread reads */
+    _Atomic bool cancelled; /* loop sets, engine thread reads; of several answers, also by the engine thread */
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
+    _Atomic uint32_t width; /* loop sets: how many of its answers may run at a time; 0: all */
     TAILQ_ENTRY(Job) link;  /* inbox: its lock; active list: engine thread */
 
     /* Under the outbox's lock. */
@@ -172,8 +187,13 @@ int job_render(const Job *job, StrBuf *text, ErrText *err);
  * layers in memory. Without memory the generation gets none. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);
 void job_end_draft(Job *job); /* after the generation is freed; there may have been no draft */
-/* Adds a mark at the present end of text and tokens. call: copied; may be NULL. 0 or -ENOMEM. */
+/* Adds a mark of answer 0 at the present end of text and tokens. call: copied; may be NULL. 0 or
+ * -ENOMEM. */
 int job_news_mark(JobNews *news, AnswerPart part, const CallPiece *call);
+/* Engine thread: appends the prompt's text, of a prompt of ids without those of control tokens. 0 or -ENOMEM. */
+int job_prompt_text(const Job *job, const TokenList *prompt, StrBuf *text);
+/* Appends a text to the answer of a choice, in marks of whole characters that each fit a message. 0 or -ENOMEM. */
+int job_news_echo(JobNews *news, const StrBuf *text, uint32_t choice);
 void job_news_deinit(JobNews *news); /* does not free the engine */
 
 #endif

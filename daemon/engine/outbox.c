@@ -65,26 +65,31 @@ void outbox_post_locked(Outbox *outbox, Job *job) {
         outbox_call(outbox);
 }
 
-/* Ends a job, which belongs to the loop from here on: the engine thread must not touch the job any more. */
-void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err) {
+bool outbox_release(Outbox *outbox, Job *job, GenerationUsage *usagep) {
     Generation *generation;
 
     outbox_lock(outbox);
     generation = steal(&job->run.generation);
     outbox_unlock(outbox);
     job->run.errand = draft_errand_free(job->run.errand);
-    /* Memory is freed first, so that a client that has read the end finds its pages free. */
-    if (generation) {
-        GenerationUsage usage = *generation_usage(generation);
+    if (!generation)
+        return false;
+    *usagep = *generation_usage(generation);
+    generation_free(generation);
+    job_end_draft(job);
+    return true;
+}
 
-        generation_free(generation);
-        job_end_draft(job);
-        outbox_lock(outbox);
-        job->news.usage = usage;
-        outbox_unlock(outbox);
-    }
+/* Ends a job, which belongs to the loop from here on: the engine thread must not touch the job any more. */
+void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err) {
+    GenerationUsage usage;
+    /* Memory is freed first, so that a client that has read the end finds its pages free. */
+    const bool had_generation = outbox_release(outbox, job, &usage);
+
     job->run.tools = call_tools_free(job->run.tools);
     outbox_lock(outbox);
+    if (had_generation)
+        job->news.usage = usage;
     job->news.end = end;
     job->news.result = result;
     if (err)

@@ -16,6 +16,9 @@ void outbox_lock(Outbox *outbox);
 void outbox_unlock(Outbox *outbox);
 /* Engine thread, locked: announces that the job's news have changed. */
 void outbox_post_locked(Outbox *outbox, Job *job);
+/* Engine thread: frees a job's generation, if it has one, with what belongs to it, and returns its usage in *usagep.
+ * Return: whether there was a generation. */
+bool outbox_release(Outbox *outbox, Job *job, GenerationUsage *usagep);
 /* Engine thread: reports the end of a job, whose generation is freed already. The loop owns the job from here on. */
 void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err);
 /* Loop: makes the fd unreadable, once before news are taken. */

@@ -15,14 +15,22 @@
 
 #include "base/clock.h"
 #include "base/min_max.h"
+#include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns_answers.h"
 #include "scheduler/requests/turn_order.h"
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
-/* Whether the job may take part in a step. Jobs with rows in a step are in no list until the step ends. */
+/* Whether the job may take part in a step. Jobs with rows in a step are in no list until the step ends. A further
+ * answer waits until the first one has computed the prompt. */
 static bool may_run(const Job *job) {
-    return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
+    const Job *asked = job->run.asked ? job->run.asked : job;
+
+    if (atomic_load(&job->cancelled))
+        return true;
+    if (atomic_load(&asked->paused))
+        return false;
+    return !job->run.generation || (generation_is_ready(job->run.generation) && job_answer_has_place(job));
 }
 
 static Priority rank_of(const Job *job, uint64_t now_ns) {
@@ -214,7 +222,7 @@ static void sweep_cancelled(Turns *turns) {
         if (!atomic_load(&job->cancelled))
             continue;
         TAILQ_REMOVE(&turns->active, job, link);
-        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+        turns_end_answer(turns, job, GENERATION_END_CANCELLED, 0, NULL);
     }
     if (turns->parked && parked_is_dead(turns))
         run_step(turns, turns->parked, NULL);
@@ -222,8 +230,11 @@ static void sweep_cancelled(Turns *turns) {
 
 static void give_first_turn(Turns *turns, Job *job) {
     TAILQ_REMOVE(&turns->active, job, link);
-    if (turns_first_turn(turns, job))
-        TAILQ_INSERT_TAIL(&turns->active, job, link);
+    if (!turns_first_turn(turns, job))
+        return;
+    TAILQ_INSERT_TAIL(&turns->active, job, link);
+    for (uint32_t i = 1; job->run.choices && i < job->run.choices->n; i++)
+        TAILQ_INSERT_TAIL(&turns->active, job_of_choice(job, i), link);
 }
 
 /* Gives first turns to all interactive jobs, and to one other job, by class, if no job waits for a step. */
@@ -429,10 +440,10 @@ void turns_cancel_all(Turns *turns) {
         generation_step_drop(&parked->step);
     for (size_t i = 0; parked && i < parked->n; i++)
         if (parked->targets[i].job)
-            outbox_finish(turns->outbox, parked->targets[i].job, GENERATION_END_CANCELLED, 0, NULL);
+            turns_end_answer(turns, parked->targets[i].job, GENERATION_END_CANCELLED, 0, NULL);
     while ((job = TAILQ_FIRST(&turns->active))) {
         TAILQ_REMOVE(&turns->active, job, link);
-        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+        turns_end_answer(turns, job, GENERATION_END_CANCELLED, 0, NULL);
     }
 }
 

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/min_max.h"
+#include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns_answers.h"
 
 static int generation_code(int r) {
@@ -27,17 +29,28 @@ static int generation_code(int r) {
     }
 }
 
-static uint64_t kv_bytes_of(const Job *job, uint64_t user) {
-    if (!job || !job->run.generation || job->generate.options.user != user)
+/* Returns what a job counts for in its user's share. Pages that several answers share count for the first answer that
+ * has not ended. */
+static uint64_t kv_bytes_of(Job *job, uint64_t user) {
+    const Generation *generation = job ? job->run.generation : NULL;
+    Job *asked;
+
+    if (!generation || job->generate.options.user != user)
         return 0;
-    return generation_kv_bytes(job->run.generation) + draft_timeline_kv_bytes(&job->run.draft_model);
+    asked = job_asked(job);
+    for (uint32_t i = 0; i < job->run.choice; i++)
+        if (job_of_choice(asked, i)->run.generation)
+            return generation_kv_bytes(generation) + draft_timeline_kv_bytes(&job->run.draft_model);
+    return generation_kv_bytes(generation) + generation_shared_kv_bytes(generation) +
+           draft_timeline_kv_bytes(&job->run.draft_model);
 }
 
-/* Returns the job's options, limited to the rest of the user's share of KV memory. */
-static GenerationOptions options_within_share(const Turns *turns, const Job *job) {
+/* Returns the job's options, limited to the rest of the user's share of KV memory. The job and its further answers are
+ * in no list yet. */
+static GenerationOptions options_within_share(const Turns *turns, Job *job) {
     GenerationOptions options = job->generate.options;
+    Job *asked = job_asked(job), *other;
     uint64_t held_bytes = 0;
-    const Job *other;
 
     if (!options.kv_max_bytes)
         return options;
@@ -45,6 +58,8 @@ static GenerationOptions options_within_share(const Turns *turns, const Job *job
         held_bytes += kv_bytes_of(other, options.user);
     for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
         held_bytes += kv_bytes_of(turns->parked->targets[i].job, options.user);
+    for (uint32_t i = 0; i < job->run.choice; i++)
+        held_bytes += kv_bytes_of(job_of_choice(asked, i), options.user);
     options.kv_max_bytes = held_bytes < options.kv_max_bytes ? options.kv_max_bytes - held_bytes : 1;
     return options;
 }
@@ -111,17 +126,34 @@ static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens
         n_prompt, usable, setting_tokens);
 }
 
+/* Begins each answer with the text of the prompt. */
+static int echo_prompt(Turns *turns, Job *job, const TokenList *prompt, ErrText *err) {
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    JobNews *news = &job->news;
+    int r = 0;
+
+    if (!job->generate.echo)
+        return 0;
+    r = job_prompt_text(job, prompt, &text);
+    outbox_lock(turns->outbox);
+    for (uint32_t i = 0; i < MAX(job->generate.n, 1) && !r; i++)
+        r = job_news_echo(news, &text, i);
+    outbox_unlock(turns->outbox);
+    return r ? err_no_memory(err) : 0;
+}
+
 /* Lets the answer's calls be parsed. Tools that are no list of functions were refused with their constraint. */
 static int begin_calls(Job *job, GenerationOptions *options, ErrText *err) {
     const ChatInput *chat = &job->input.chat;
-    int r;
+    int r = 0;
 
     if (!chat->offers_calls || !job->input.splits)
         return 0;
     options->answer.calls = NULL;
     if (!engine_call_shape(job->engine))
         return 0;
-    r = call_tools_new(&job->run.tools, chat->tools, chat->tools_bytes, &job->input.calls, err);
+    if (!job->run.tools)
+        r = call_tools_new(&job->run.tools, chat->tools, chat->tools_bytes, &job->input.calls, err);
     if (r)
         return r > 0 ? JOB_E_TOOLS : r;
     job->run.tools->is_unconstrained = !options->constraint.it;
@@ -130,12 +162,103 @@ static int begin_calls(Job *job, GenerationOptions *options, ErrText *err) {
     return 0;
 }
 
+/* Makes the generation of one answer. beside: the generation of the first answer; NULL: this is the first one. */
+static int begin_answer(Turns *turns, Job *job, const TokenList *prompt, Generation *beside, Generation **generationp,
+                        ErrText *err) {
+    GenerationOptions options = options_within_share(turns, job);
+    Job *asked = job_asked(job);
+    int r;
+
+    options.report = &job->run.report;
+    options.beside = beside;
+    options.constraint.entry = (uint32_t)asked->run.place;
+    if (asked->input.splits)
+        options.answer = (AnswerFormat){ .thinking = engine_thinking_marks(job->engine),
+                                         .is_thinking = asked->run.place == THINKING_INSIDE,
+                                         .is_behind = asked->run.place == THINKING_BEHIND };
+    r = begin_calls(asked, &options, err);
+    if (r)
+        return r;
+    begin_history(turns, job, &options);
+    job_begin_draft(job, prompt->n, &options);
+    r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
+    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* the request runs without its draft model */
+        job_end_draft(job);
+        options.speculation.model = (DraftModel){ 0 };
+        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
+    }
+    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
+        options.speculation.history = NULL; /* the freed history may have been this one */
+        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
+    }
+    if (r)
+        job_end_draft(job);
+    return r ? generation_code(r) : 0;
+}
+
+/* Frees the answers of a request that has no memory for all of them. */
+static void drop_answers(Turns *turns, Job *job) {
+    JobChoices *choices;
+    GenerationUsage usage;
+
+    for (uint32_t i = job->run.choices->n; i-- > 1;)
+        (void)outbox_release(turns->outbox, job_of_choice(job, i), &usage);
+    (void)outbox_release(turns->outbox, job, &usage);
+    outbox_lock(turns->outbox);
+    choices = steal(&job->run.choices);
+    outbox_unlock(turns->outbox);
+    job_choices_free(choices);
+}
+
+/* Gives a job its generation, which the loop may cancel from here on. */
+static void set_generation(Turns *turns, Job *job, Generation *generation) {
+    outbox_lock(turns->outbox);
+    job->run.generation = generation;
+    outbox_unlock(turns->outbox);
+}
+
+/* Makes the answers behind the first one. Their memory is reserved before any of them begins: all or none. */
+static int begin_further_answers(Turns *turns, Job *job, const TokenList *prompt, Generation *first, ErrText *err) {
+    JobChoices *choices = job_choices_new(job);
+    int r = 0;
+
+    if (!choices)
+        return err_no_memory(err);
+    outbox_lock(turns->outbox);
+    job->run.choices = choices;
+    outbox_unlock(turns->outbox);
+    set_generation(turns, job, first);
+    for (uint32_t i = 1; i < choices->n && !r; i++) {
+        Generation *generation;
+
+        r = begin_answer(turns, job_of_choice(job, i), prompt, first, &generation, err);
+        if (!r)
+            set_generation(turns, job_of_choice(job, i), generation);
+        else if (r > 0)
+            err_prefix(err, "answer %" PRIu32 " of %" PRIu32, i + 1, choices->n);
+    }
+    if (r)
+        drop_answers(turns, job);
+    return r;
+}
+
+/* Makes the generations of a job's answers. */
+static int begin_answers(Turns *turns, Job *job, const TokenList *prompt, ErrText *err) {
+    Generation *first = NULL;
+    int r = begin_answer(turns, job, prompt, NULL, &first, err);
+
+    if (r)
+        return r;
+    if (job->generate.n > 1)
+        return begin_further_answers(turns, job, prompt, first, err);
+    set_generation(turns, job, first);
+    return 0;
+}
+
 static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
-    Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
     const uint32_t setting_tokens = job->generate.options.context_tokens;
-    GenerationOptions options;
     int r;
 
     if (!job->generate.options.context_tokens || job->generate.options.context_tokens > n_context)
@@ -156,38 +279,16 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         return r;
     if (atomic_load(&job->cancelled))
         return JOB_E_CANCELLED;
-    options = options_within_share(turns, job);
-    options.report = &job->run.report;
-    options.constraint.entry = (uint32_t)job->run.place;
-    if (job->input.splits)
-        options.answer = (AnswerFormat){ .thinking = engine_thinking_marks(job->engine),
-                                         .is_thinking = job->run.place == THINKING_INSIDE,
-                                         .is_behind = job->run.place == THINKING_BEHIND };
-    r = begin_calls(job, &options, err);
+    r = begin_answers(turns, job, &prompt, err);
+    if (!r)
+        r = echo_prompt(turns, job, &prompt, err);
     if (r)
         return r;
-    begin_history(turns, job, &options);
-    job_begin_draft(job, prompt.n, &options);
-    r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
-    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* the request runs without its draft model */
-        job_end_draft(job);
-        options.speculation.model = (DraftModel){ 0 };
-        r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
-    }
-    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
-        options.speculation.history = NULL; /* the freed history may have been this one */
-        r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
-    }
-    if (r) {
-        job_end_draft(job);
-        return generation_code(r);
-    }
     outbox_lock(turns->outbox);
-    job->run.generation = generation;
-    job->news.usage = *generation_usage(generation);
-    /* A cancel before generation_new() did not reach the generation. */
+    job->news.usage = job_usage(job);
+    /* A cancel before generation_new() did not reach the generations. */
     if (atomic_load(&job->cancelled))
-        generation_cancel(generation);
+        job_cancel_answers(job);
     outbox_post_locked(turns->outbox, job);
     outbox_unlock(turns->outbox);
     return 0;
@@ -207,26 +308,72 @@ static int generate_begin(Turns *turns, Job *job) {
 
 void turns_on_delta(void *arg, const GenerationDelta *delta) {
     StepTarget *target = arg;
-    JobNews *news = &target->job->news;
+    Job *job = target->job;
+    JobNews *news = &job_asked(job)->news;
     int r = 0;
 
-    for (size_t i = 0; target->job->run.errand && i < delta->n_tokens; i++)
-        draft_errand_add_token(target->job->run.errand, engine_accounts(target->job->engine), delta->tokens[i]);
-    if (!delta->len_bytes && !delta->call && !(delta->n_tokens && target->job->generate.want_tokens) &&
-        !delta->logprobs)
+    for (size_t i = 0; job->run.errand && i < delta->n_tokens; i++)
+        draft_errand_add_token(job->run.errand, engine_accounts(job->engine), delta->tokens[i]);
+    if (!delta->len_bytes && !delta->call && !(delta->n_tokens && job->generate.want_tokens) && !delta->logprobs)
         return;
     outbox_lock(target->turns->outbox);
     str_buf_append(&news->text, delta->text, delta->len_bytes);
-    if (target->job->generate.want_tokens)
+    if (job->generate.want_tokens)
         for (size_t i = 0; i < delta->n_tokens && !r; i++)
             r = token_list_add(&news->tokens, delta->tokens[i]);
     for (size_t i = 0; delta->logprobs && i < delta->n_tokens && !r; i++)
         r = job_logprobs_add(&news->logprobs, engine_tokenizer(target->job->engine), &delta->logprobs[i]);
     if (!r)
         r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news, delta->part, delta->call);
+    if (!r)
+        news->marks[news->n_marks - 1].choice = job->run.choice;
     outbox_unlock(target->turns->outbox);
     if (r)
         target->r = r;
+}
+
+/* Returns how a request with several answers ended: as the first one, unless a cancel has cut any of them off. */
+static GenerationEnd end_of(const JobChoices *choices) {
+    for (uint32_t i = 0; i < choices->n; i++)
+        if (choices->ends[i].end == GENERATION_END_CANCELLED)
+            return GENERATION_END_CANCELLED;
+    return choices->ends[0].end;
+}
+
+/* Notes the end of one of several answers. An answer that fails ends the others. Return: whether all have ended. */
+static bool note_end(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err) {
+    Job *asked = job_asked(job);
+    JobChoices *choices = asked->run.choices;
+    JobChoiceEnd *noted = &choices->ends[job->run.choice];
+    bool is_last;
+
+    (void)outbox_release(turns->outbox, job, &noted->usage);
+    noted->end = end;
+    if (result && !choices->result) {
+        choices->result = result;
+        choices->err = err ? *err : (ErrText){ 0 };
+        outbox_lock(turns->outbox);
+        job_cancel_answers(asked);
+        outbox_unlock(turns->outbox);
+    }
+    outbox_lock(turns->outbox);
+    asked->news.usage = job_usage(asked);
+    is_last = atomic_fetch_sub(&choices->n_left, 1) == 1;
+    if (!is_last)
+        outbox_post_locked(turns->outbox, asked);
+    outbox_unlock(turns->outbox);
+    return is_last;
+}
+
+void turns_end_answer(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err) {
+    Job *asked = job_asked(job);
+    const JobChoices *choices = asked->run.choices;
+
+    if (!choices)
+        outbox_finish(turns->outbox, job, end, result, err);
+    else if (note_end(turns, job, end, result, err))
+        outbox_finish(turns->outbox, asked, choices->result ? GENERATION_RUNNING : end_of(choices), choices->result,
+                      &choices->err);
 }
 
 bool turns_first_turn(Turns *turns, Job *job) {
@@ -238,16 +385,17 @@ bool turns_first_turn(Turns *turns, Job *job) {
 
 bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
     GenerationEnd end;
+    Job *asked;
 
     if (r == GENERATION_E_READ) {
-        outbox_finish(turns->outbox, job, GENERATION_RUNNING, JOB_E_MODEL, err);
+        turns_end_answer(turns, job, GENERATION_RUNNING, JOB_E_MODEL, err);
         return false;
     }
     if (r == GENERATION_E_COMPLEX || r == GENERATION_E_MEMORY) {
         err_set(err, 0, "%s",
                 r == GENERATION_E_COMPLEX ? "what may follow the answer so far is too complex to be found in time"
                                           : "no memory for the states of the constraint");
-        outbox_finish(turns->outbox, job, GENERATION_RUNNING, generation_code(r), err);
+        turns_end_answer(turns, job, GENERATION_RUNNING, generation_code(r), err);
         return false;
     }
     if (r) {
@@ -255,18 +403,19 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
             err_prefix(err, "the step failed");
         else
             err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
-        outbox_finish(turns->outbox, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
+        turns_end_answer(turns, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
         return false;
     }
     end = generation_end(job->run.generation);
     if (end != GENERATION_RUNNING) {
         end_history(turns, job, end);
-        outbox_finish(turns->outbox, job, end, 0, NULL);
+        turns_end_answer(turns, job, end, 0, NULL);
         return false;
     }
+    asked = job_asked(job);
     outbox_lock(turns->outbox);
-    job->news.usage = *generation_usage(job->run.generation);
-    outbox_post_locked(turns->outbox, job);
+    asked->news.usage = job_usage(asked);
+    outbox_post_locked(turns->outbox, asked);
     outbox_unlock(turns->outbox);
     return true;
 }

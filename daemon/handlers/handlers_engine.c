@@ -51,6 +51,10 @@ static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t
     return request;
 }
 
+enum {
+    ECHO_TOKEN_BYTES = 16, /* of text, for each token of a prompt that is echoed */
+};
+
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
 /* Takes the messages behind those of the session, if there is one. 0 or -ENOMEM. */
@@ -75,13 +79,17 @@ static void take_tools(ChatInput *chat, const char *tools, const char *documents
     chat->documents_bytes = documents ? strlen(documents) : 0;
 }
 
+static size_t text_bytes(const char *text) {
+    return text ? strlen(text) : 0;
+}
+
 static void take_kwargs(ChatInput *chat, const char *kwargs) {
     chat->kwargs = kwargs;
     chat->kwargs_bytes = kwargs ? strlen(kwargs) : 0;
 }
 
 static size_t tools_bytes(const char *tools, const char *documents) {
-    return (tools ? strlen(tools) : 0) + (documents ? strlen(documents) : 0);
+    return text_bytes(tools) + text_bytes(documents);
 }
 
 /* Takes the prompt behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
@@ -106,8 +114,51 @@ static int take_prompt(Request *request, const Session *session, const char *pro
     return 0;
 }
 
+/* Takes what stands beside messages or prompt. All of it points into the request's message. */
+static void take_beside(JobInput *input, const Coordgen__V1__GenerateRequest *generate) {
+    input->chat.answer_prefix = generate->answer_prefix;
+    input->chat.answer_prefix_bytes = text_bytes(generate->answer_prefix);
+    input->suffix = generate->suffix;
+    input->suffix_bytes = text_bytes(generate->suffix);
+}
+
+/* Charges the prompt's text as often as it is echoed: it waits in memory for a client that reads. 0,
+ * ACCOUNT_E_LIMIT. */
+static int charge_echo(Request *request) {
+    const JobInput *input = &request->job.input;
+    const uint64_t len_bytes = input->text_bytes + (uint64_t)input->n_tokens * ECHO_TOKEN_BYTES;
+
+    if (!request->job.generate.echo)
+        return 0;
+    return user_charge(request->user, request->is_admin, &request->bill, MAX(request->job.generate.n, 1) * len_bytes);
+}
+
+/* Takes the prompt's token ids. */
+static void take_tokens(JobInput *input, const Coordgen__V1__TokenIds *tokens) {
+    input->tokens = tokens->id;
+    input->n_tokens = tokens->n_id;
+}
+
+/* Takes the input of a generation. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int take_input(Request *request, const Session *session, const Coordgen__V1__GenerateRequest *generate) {
+    int r = 0;
+
+    take_beside(&request->job.input, generate);
+    switch (generate->input_case) {
+    case COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES:
+        r = take_messages(request, session, generate->messages);
+        break;
+    case COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT_TOKENS:
+        take_tokens(&request->job.input, generate->prompt_tokens);
+        break;
+    default:
+        r = take_prompt(request, session, generate->prompt);
+    }
+    return r ? r : charge_echo(request);
+}
+
 static size_t input_bytes(const Coordgen__V1__Messages *messages, const char *text) {
-    return messages ? handler_messages_bytes(messages) : strlen(text);
+    return messages ? handler_messages_bytes(messages) : text_bytes(text);
 }
 
 /* ---- generate ---------------------------------------------------------------------------------------------------- */
@@ -267,6 +318,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     const Coordgen__V1__GenerateRequest *generate = (*messagep)->generate;
     const Config *config = peer->service->config;
     bool is_chat = generate->input_case == COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
+    const char *raw = generate->input_case == COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT ? generate->prompt : NULL;
     Session *session = NULL;
     Model *model;
     Request *request;
@@ -284,8 +336,9 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     }
     model = admit(peer, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
     if (!model || !handler_text_fits(peer, (*messagep)->request_id,
-                                     input_bytes(is_chat ? generate->messages : NULL, generate->prompt) +
+                                     input_bytes(is_chat ? generate->messages : NULL, raw) +
                                          tools_bytes(generate->tools, generate->documents) +
+                                         tools_bytes(generate->suffix, generate->answer_prefix) +
                                          (session ? session_text_bytes(session) : 0),
                                      is_chat ? "generate.messages" : "generate.prompt"))
         return;
@@ -295,6 +348,8 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     request->input.chose_speculation = generate->speculation != NULL;
     job = &request->job;
     job->kind = JOB_GENERATE;
+    job->generate.n = generate->has_n ? generate->n : 1;
+    job->generate.echo = generate->echo;
     job->generate.want_tokens = generate->want_tokens;
     job->generate.keeps_history =
         !generate->no_history && !no_history_has(&peer->service->drafts.no_history, peer->user->uid, peer->name);
@@ -306,7 +361,8 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         .context_tokens = config_context_tokens(config, model->name),
         .speculation = { .sources = sources },
         .ignore_end = generate->ignore_end,
-        .is_answer = is_chat,
+        .is_infill = generate->suffix != NULL,
+        .is_answer = is_chat && !generate->answer_prefix, /* else the answer has begun already */
         .ends_repetition = generate->has_end_repetition ? generate->end_repetition : is_chat && !generate->ignore_end,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,
@@ -332,8 +388,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->input.splits = generate->has_split ? generate->split : is_chat;
     r = take_sampling(request, generate->sampling, config);
     if (!r)
-        r = is_chat ? take_messages(request, session, generate->messages)
-                    : take_prompt(request, session, generate->prompt);
+        r = take_input(request, session, generate);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                      admission_retry_ms(&peer->service->requests.admission), "", "no memory for the prompt");

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/min_max.h"
+#include "daemon/engine/job_choices.h"
 #include "daemon/requests/request_state.h"
 #include "scheduler/requests/admission_order.h"
 
@@ -112,10 +113,20 @@ static void take_clock(Admission *admission, const Request *request) {
         user->served_ns = clock_ns;
 }
 
+/* Returns how many answers of the request have not ended. The engine thread tells of them with the prompt's news. */
+static uint32_t n_answers(const Request *request) {
+    const JobChoices *choices = request->answer.usage.n_prompt_tokens ? request->job.run.choices : NULL;
+
+    return choices ? atomic_load(&choices->n_left) : MAX(request->job.generate.n, 1);
+}
+
+/* Counts the time since the last count, once for each answer that may have run. */
 static void count_service(Request *request, uint64_t now_ns) {
+    const uint32_t width = atomic_load(&request->job.width), n = MAX(1, MIN(width, n_answers(request)));
+
     if (now_ns <= request->times.served_ns)
         return;
-    user_places_of(request)->served_ns += now_ns - request->times.served_ns;
+    user_places_of(request)->served_ns += (now_ns - request->times.served_ns) * n;
     request->times.served_ns = now_ns;
 }
 
@@ -456,6 +467,50 @@ void admission_wait_again(Admission *admission, Request *request) {
     admission->n_waiting++;
     request->user->n_held_back += !request->is_admin;
     user_places_of(request)->n_waiting++;
+}
+
+/* Tells whether a generation waits for a place, or has given one up. */
+static bool someone_wants_a_place(Admission *admission) {
+    const Request *request;
+
+    TAILQ_FOREACH (request, &admission->waiting, queue_link)
+        if (request_is_generation(request) && model_can_serve(request->model))
+            return true;
+    return admission_n_resting(admission) > 0;
+}
+
+static void set_width(Request *request, uint32_t width) {
+    if (atomic_load(&request->job.width) == width)
+        return;
+    if (takes_place(request))
+        count_service(request, clock_now_ns());
+    atomic_store(&request->job.width, width);
+}
+
+void admission_share_places(Admission *admission) {
+    const bool is_wanted = someone_wants_a_place(admission);
+    unsigned int idle[_PLACE_N] = { 0 };
+    Request *request;
+
+    TAILQ_FOREACH (request, &admission->submitted, queue_link) {
+        const unsigned int max = max_active_of(admission, request);
+        const PlaceKind kind = admission_kind(request);
+
+        if (request_is_generation(request) && !is_wanted && max > admission->places[kind].n_running)
+            idle[kind] = max - admission->places[kind].n_running;
+    }
+    TAILQ_FOREACH (request, &admission->submitted, queue_link) {
+        const PlaceKind kind = admission_kind(request);
+        uint32_t further;
+
+        if (!request_is_generation(request) || request->job.generate.n <= 1)
+            continue;
+        further = n_answers(request) - (n_answers(request) > 0);
+        if (is_wanted || admission->n_active > 1)
+            further = takes_place(request) ? MIN(further, idle[kind]) : 0;
+        idle[kind] -= MIN(further, idle[kind]);
+        set_width(request, 1 + further);
+    }
 }
 
 unsigned int admission_n_resting(const Admission *admission) {

@@ -54,7 +54,9 @@ void admission_rest(Admission *admission, Request *request, bool resting);
 unsigned int admission_n_resting(const Admission *admission);  /* generations at rest, which wait for a turn */
 void admission_let_go(Admission *admission, Request *request); /* lets it run to its end, neither paused nor resting */
 bool admission_has_turn(Admission *admission, const Request *request); /* a place of the request's kind is free */
-void admission_count_service(Admission *admission, uint64_t now_ns);   /* counts time with a place up to now */
+/* Lets further answers of requests run in places that nobody has or waits for. A request that is alone runs all. */
+void admission_share_places(Admission *admission);
+void admission_count_service(Admission *admission, uint64_t now_ns); /* counts time with a place up to now */
 /* Returns the request that takes the next place; NULL: none. yieldingp: out: the request that gives its place up; NULL:
  * the place is free. */
 Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldingp);

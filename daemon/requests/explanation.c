@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/min_max.h"
 #include "base/strings/utf8.h"
+#include "daemon/engine/job_choices.h"
 
 static_assert(sizeof(KeptExplanation) * EXPLANATIONS_A_USER * EXPLANATION_USERS_MAX <= 4 << 20,
               "what all take is bounded");
@@ -39,7 +40,7 @@ void explanation_of(Explanation *explanation, const Request *request, const char
         .sources = request->job.generate.options.speculation.sources,
         .by_request = request->input.chose_speculation,
         .usage = request->answer.usage,
-        .report = request->answer.usage.n_prompt_tokens ? &request->job.run.report : NULL,
+        .report = request->answer.usage.n_prompt_tokens ? job_report((Job *)(uintptr_t)&request->job) : NULL,
     };
     snprintf(explanation->model, sizeof(explanation->model), "%.*s",
              UTF8_PREFIX(request->model->name, EXPLANATION_MODEL_BYTES));

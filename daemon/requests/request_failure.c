@@ -93,7 +93,11 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     case JOB_E_TOKEN:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
-        field = "detokenize.tokens";
+        field = request_is_generation(request) ? "generate.prompt_tokens" : "detokenize.tokens";
+        break;
+    case JOB_E_NO_INFILL:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        field = "generate.suffix";
         break;
     case JOB_E_COMPLEX:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_SCHEMA_TOO_COMPLEX;

@@ -7,6 +7,7 @@
 #include "base/min_max.h"
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
+#include "daemon/requests/request_choices.h"
 #include "daemon/requests/request_logprobs.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_sampling.h"
@@ -76,7 +77,7 @@ static void call_fill(Coordgen__V1__ToolCallDelta *call, JobCall *from) {
 static void send_deltas(Request *request, const JobNews *news) {
     JobMark from = { 0 };
 
-    if (news->n_marks && !request->times.first_delta_ns)
+    if (news->n_marks && news->usage.n_output_tokens && !request->times.first_delta_ns)
         request->times.first_delta_ns = clock_now_ns();
     for (size_t i = 0; i < news->n_marks; i++) {
         Coordgen__V1__Response response;
@@ -88,6 +89,8 @@ static void send_deltas(Request *request, const JobNews *news) {
         reply_init(&response, request->id);
         delta.has_sequence = true;
         delta.sequence = request->answer.n_deltas++;
+        delta.has_choice = request->message->generate->has_n;
+        delta.choice = to.choice;
         delta.has_text = true;
         delta.text.len = to.text_end - from.text_end;
         delta.text.data = delta.text.len ? (uint8_t *)news->text.data + from.text_end : NULL;
@@ -105,28 +108,6 @@ static void send_deltas(Request *request, const JobNews *news) {
         connection_send(request->peer->connection, &response);
         from = to;
     }
-}
-
-static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
-    switch (end) {
-    case GENERATION_END_TOKEN:
-        return COORDGEN__V1__END_REASON__END_REASON_END_TOKEN;
-    case GENERATION_END_STOP:
-        return COORDGEN__V1__END_REASON__END_REASON_STOP_STRING;
-    case GENERATION_END_MAX:
-        return COORDGEN__V1__END_REASON__END_REASON_MAX_TOKENS;
-    case GENERATION_END_CONTEXT:
-        return COORDGEN__V1__END_REASON__END_REASON_CONTEXT_FULL;
-    case GENERATION_END_CANCELLED:
-        return COORDGEN__V1__END_REASON__END_REASON_CANCELLED;
-    case GENERATION_END_REPETITION:
-        return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
-    case GENERATION_END_CALLS:
-        return COORDGEN__V1__END_REASON__END_REASON_TOOL_CALLS;
-    case GENERATION_RUNNING:
-        break;
-    }
-    return COORDGEN__V1__END_REASON__END_REASON_UNSPECIFIED;
 }
 
 static Coordgen__V1__Reuse reuse_of(PrefixOutcome outcome) {
@@ -184,7 +165,8 @@ static void name_calls(const Request *request, JobNews *news) {
         if (!call || !call->name || call->id)
             continue;
         /* An odd factor keeps different numbers different; 62^9 is above 2^53. */
-        number = ((request->serial << 12 | (call->index & 4095)) + request->times.received_ns / 1000000000 * 1000003) *
+        number = ((request->serial << 16 | (news->marks[i].choice & 15) << 12 | (call->index & 4095)) +
+                  request->times.received_ns / 1000000000 * 1000003) *
                      UINT64_C(0x9e3779b97f4a7c15) &
                  ((UINT64_C(1) << 53) - 1);
         for (size_t k = 0; k < JOB_CALL_ID_BYTES; k++, number /= 62)
@@ -194,11 +176,16 @@ static void name_calls(const Request *request, JobNews *news) {
     }
 }
 
-/* Appends the news to the answer that the session will keep. */
+/* Appends the news to the answer that the session will keep, which begins with the request's answer_prefix. */
 static void keep_answer(Request *request, const JobNews *news) {
+    const ChatInput *chat = &request->job.input.chat;
+    const size_t prefix_bytes =
+        news->text.len_bytes && !request->answer.kept.text.len_bytes ? chat->answer_prefix_bytes : 0;
+
     /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
-    if (user_charge(request->user, request->is_admin, &request->bill, kept_answer_bytes(news)))
+    if (user_charge(request->user, request->is_admin, &request->bill, prefix_bytes + kept_answer_bytes(news)))
         request->answer.kept.failed = true;
+    str_buf_append(&request->answer.kept.text, prefix_bytes ? chat->answer_prefix : "", prefix_bytes);
     kept_answer_add(&request->answer.kept, news);
 }
 
@@ -247,6 +234,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     Coordgen__V1__SamplingOptions sampling;
     Coordgen__V1__SamplingOrigins origins;
     ExplanationMessage message;
+    ChoiceMessages choices;
     Explanation explanation;
     uint64_t now_ns = clock_now_ns();
 
@@ -276,7 +264,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         usage.has_reuse = true;
         usage.reuse = reuse_of(request->answer.usage.outcome);
         done.has_end_reason = done.has_seed = done.has_max_tokens = done.has_deltas = true;
-        done.end_reason = end_reason(end);
+        done.end_reason = request_end_reason(end);
         done.usage = &usage;
         done.timings = &timings;
         done.seed = sampling.seed;
@@ -304,6 +292,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.ended_in_time = request->answer.usage.ended_in_time;
         done.has_incomplete_bytes = request->answer.usage.n_incomplete_bytes > 0;
         done.incomplete_bytes = request->answer.usage.n_incomplete_bytes;
+        request_fill_choices(request, end, &choices, &done);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
         response.generate_done = &done;
         connection_send(request->peer->connection, &response);

@@ -69,6 +69,7 @@ void request_queue_enter(Request *request) {
         submit(request);
     else
         settle_constraint(request);
+    admission_share_places(admission);
 }
 
 void request_queue_pause(Request *request, bool paused) {
@@ -154,6 +155,7 @@ static void serve_waiting(Admission *admission, uint64_t now_ns) {
     stalled = admission_find_stalled(admission, now_ns);
     if (stalled)
         end_stalled(stalled, "place");
+    admission_share_places(admission);
 }
 
 void request_queue_settle(RequestTable *table) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/engine/job_choices.h"
 #include "daemon/systemd/journal.h"
 #include "daemon/models/load/model_unload.h"
 #include "daemon/requests/request_constraint.h"
@@ -38,6 +39,7 @@ static Request *request_free(Request *request) {
         return NULL;
     frame_request_free(request->message);
     job_news_deinit(&request->job.news);
+    job_choices_free(request->job.run.choices);
     free(request->input.messages);
     free(request->input.biases);
     str_buf_deinit(&request->input.raw);

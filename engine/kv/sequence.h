@@ -14,6 +14,8 @@ typedef struct Sequence Sequence;
 
 /* Returns bytes on the account kv of a sequence with so many positions. */
 uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens);
+/* Returns bytes on the account kv of the pages that n_tokens positions fill. */
+uint64_t engine_kv_full_bytes(const Engine *engine, size_t n_tokens);
 /* Returns bytes on the account kv that a sequence takes more from its first tree with branches on. */
 uint64_t engine_kv_tree_bytes(const Engine *engine);
 
@@ -23,6 +25,13 @@ int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, E
 /* Makes a sequence that begins with what is kept of the prompt for this user; outcomep: why not with more. */
 int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *prompt, size_t n_prompt, uint64_t user,
                      bool of_session, size_t capacity_tokens, PrefixOutcome *outcomep, ErrText *err);
+/* Makes a sequence that will begin with the first n_shared positions of another one, which does not have all of them
+ * yet. Its pages are reserved now, except those that it will share. Until sequence_feed() it waits, and has no
+ * positions. */
+int sequence_new_behind(Sequence **sequencep, Sequence *first, size_t n_shared, size_t capacity_tokens, ErrText *err);
+bool sequence_is_waiting(const Sequence *sequence);
+/* Gives the sequences behind this one their positions, which it must have by now. They wait no more. */
+void sequence_feed(Sequence *first);
 /* Keeps the sequence's positions, which have these tokens, for later prompts of the user. Unless the sequence grows, an
  * open tree ends. */
 void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bool grows, PrefixPin *pin);

@@ -18,6 +18,10 @@ uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens) {
     return (uint64_t)n_pages * kv_page_charge_bytes(engine->kv.page_bytes);
 }
 
+uint64_t engine_kv_full_bytes(const Engine *engine, size_t n_tokens) {
+    return (uint64_t)(n_tokens / page_positions(engine)) * kv_page_charge_bytes(engine->kv.page_bytes);
+}
+
 uint64_t engine_kv_tree_bytes(const Engine *engine) {
     return kv_page_charge_bytes(engine->kv.page_bytes);
 }
@@ -47,15 +51,15 @@ static void set_page(Sequence *sequence, size_t index, KvPage *page) {
     sequence->blocks[index] = page->memory.data;
 }
 
-/* Allocates the pages that the sequence does not have yet. */
-static int take_pages(Sequence *sequence, ErrText *err) {
+/* Allocates the pages from `first` on that the sequence does not have yet. */
+static int take_pages(Sequence *sequence, size_t first, ErrText *err) {
     Engine *engine = sequence->engine;
     size_t n_missing = 0;
 
-    for (size_t i = 0; i < sequence->n_pages; i++)
+    for (size_t i = first; i < sequence->n_pages; i++)
         n_missing += !sequence->pages[i];
     engine_make_room(engine, ACCOUNT_KV, n_missing * kv_page_charge_bytes(engine->kv.page_bytes));
-    for (size_t i = 0; i < sequence->n_pages; i++) {
+    for (size_t i = first; i < sequence->n_pages; i++) {
         KvPage *page;
         int r;
 
@@ -84,6 +88,7 @@ static int prepare(Sequence **sequencep, Engine *engine, size_t capacity_tokens,
     if (!sequence)
         return err_no_memory(err);
     sequence->engine = engine;
+    LIST_INIT(&sequence->behind);
     engine->kv.n_sequences++;
     sequence->pages = calloc(n_pages, sizeof(*sequence->pages));
     sequence->blocks = calloc(n_pages, sizeof(*sequence->blocks));
@@ -109,7 +114,7 @@ static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens,
     }
     if (rest)
         kv_page_hold(rest); /* take_pages() may evict kept pages */
-    r = take_pages(sequence, err);
+    r = take_pages(sequence, n_shared, err);
     if (rest && !r)
         memcpy(sequence->blocks[n_shared], rest->memory.data, sequence->engine->kv.page_bytes);
     if (rest)
@@ -145,6 +150,67 @@ int sequence_new_after(Sequence **sequencep, Engine *engine, KvPage *const *page
 
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err) {
     return sequence_new_after(sequencep, engine, NULL, 0, capacity_tokens, err);
+}
+
+/* --- answers of one prompt ---------------------------------------------------------------------------------------- */
+
+/**
+ * sequence_new_behind() - a timeline that will begin as another one, which is still being computed
+ * @first:           makes this sequence wait; if @first is freed before sequence_feed(), it waits until it is freed
+ * @n_shared:        positions that both will have
+ * @capacity_tokens: more than n_shared
+ *
+ * The pages behind the shared ones are reserved now, so that the sequence never ends for want of memory. The shared
+ * pages are @first's alone until they are full: a page with two users would be copied before each write.
+ *
+ * Return: as sequence_new_after().
+ */
+int sequence_new_behind(Sequence **sequencep, Sequence *first, size_t n_shared, size_t capacity_tokens, ErrText *err) {
+    _cleanup_(sequence_freep) Sequence *sequence = NULL;
+    int r;
+
+    assert(n_shared < capacity_tokens);
+    r = prepare(&sequence, first->engine, capacity_tokens, err);
+    if (!r)
+        r = take_pages(sequence, n_shared / page_positions(first->engine), err);
+    if (r)
+        return r;
+    sequence->n_awaited = n_shared;
+    sequence->is_waiting = true;
+    sequence->first = first;
+    LIST_INSERT_HEAD(&first->behind, sequence, link);
+    *sequencep = steal(&sequence);
+    return 0;
+}
+
+bool sequence_is_waiting(const Sequence *sequence) {
+    return sequence->is_waiting;
+}
+
+/* Takes the sequence from the list of the one that it waits for. */
+static void leave_first(Sequence *sequence) {
+    LIST_REMOVE(sequence, link);
+    sequence->first = NULL;
+}
+
+void sequence_feed(Sequence *first) {
+    const size_t positions = page_positions(first->engine);
+    Sequence *sequence;
+
+    while ((sequence = LIST_FIRST(&first->behind))) {
+        const size_t n_shared = sequence->n_awaited / positions;
+
+        assert(sequence->n_awaited <= first->n_tokens);
+        for (size_t i = 0; i < n_shared; i++) {
+            kv_page_hold(first->pages[i]); /* on the account kv already, for @first uses it */
+            set_page(sequence, i, first->pages[i]);
+        }
+        if (sequence->n_awaited % positions)
+            memcpy(sequence->blocks[n_shared], first->blocks[n_shared], first->engine->kv.page_bytes);
+        sequence->n_tokens = sequence->n_awaited;
+        sequence->is_waiting = false;
+        leave_first(sequence);
+    }
 }
 
 /* --- kept prefixes ------------------------------------------------------------------------------------------------ */
@@ -200,7 +266,11 @@ Sequence *sequence_free(Sequence *sequence) {
     if (!sequence)
         return NULL;
     assert(!sequence->in_step);
-    for (size_t i = 0; i < sequence->n_pages; i++)
+    while (!LIST_EMPTY(&sequence->behind))
+        leave_first(LIST_FIRST(&sequence->behind));
+    if (sequence->first)
+        leave_first(sequence);
+    for (size_t i = 0; sequence->pages && i < sequence->n_pages; i++)
         if (sequence->pages[i])
             kv_page_unuse(sequence->pages[i]);
     if (sequence->side)

@@ -24,6 +24,11 @@ struct Sequence {
     OpenTree tree;                 /* behind the positions */
     const _Atomic bool *cancelled; /* may be NULL */
     bool in_step;                  /* a step of the sequence has begun and not ended */
+    LIST_HEAD(, Sequence) behind;  /* sequences that wait for positions of this one */
+    bool is_waiting;               /* it has no positions until sequence_feed() */
+    Sequence *first;               /* sequence that it waits for; NULL: none, or freed */
+    size_t n_awaited;              /* positions that it waits for */
+    LIST_ENTRY(Sequence) link;     /* in first->behind */
 };
 
 /* Evicts kept prefixes if that allows to charge so many bytes to the account. */

@@ -90,3 +90,16 @@ def split(source, folder, stem, n):
         paths.append(folder / f"{stem}-{part + 1:05}-of-{n:05}.gguf")
         paths[-1].write_bytes(whole)
     return paths
+
+
+def with_ids(source, path, ids):
+    """The model with more keys of 32 bits: {key: value}."""
+    data = source.read_bytes()
+    n_keys, keys, tensors = contents(data)
+    for key, value in ids.items():
+        keys += text(key.encode()) + struct.pack("<II", U32, value)
+    head, body = b"", b""
+    for description, values in tensors:
+        head += description + struct.pack("<Q", len(body))
+        body += padded(values)
+    path.write_bytes(padded(struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), n_keys + len(ids)) + keys + head) + body)

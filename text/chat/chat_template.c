@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -395,6 +396,25 @@ typedef struct ChatTokens {
     StrBuf *text; /* of a rendering */
 } ChatTokens;
 
+/* Appends the tokens of the rendered text and the beginning of the answer, which is one text with it: a token may lie
+ * across the place where the template ends. None of the answer's bytes become a control token or a tag. */
+static int encode_with_answer(const ChatTokens *tokens, const JinjaOutput *output, ErrText *err) {
+    const ChatInput *input = tokens->input;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, own = STR_BUF_NULL;
+
+    if (!input->answer_prefix_bytes)
+        return tokenizer_encode_own(tokens->tokenizer, output->data, output->own, output->len_bytes, tokens->list, err);
+    str_buf_append(&text, output->data, output->len_bytes);
+    str_buf_append(&text, input->answer_prefix, input->answer_prefix_bytes);
+    str_buf_append(&own, (const char *)output->own, output->len_bytes);
+    for (size_t i = 0; i < input->answer_prefix_bytes; i++)
+        str_buf_append(&own, "", 1);
+    if (str_buf_failed(&text) || str_buf_failed(&own))
+        return err_raise(-ENOMEM);
+    return tokenizer_encode_own(tokens->tokenizer, text.data, (const uint8_t *)own.data, text.len_bytes, tokens->list,
+                                err);
+}
+
 /* A prompt with marks of thinking behind what the template has made. */
 typedef struct ThinkingPrompt {
     StrBuf text, own;
@@ -460,7 +480,8 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     ChatTokens *tokens = arg;
     const ChatInput *input = tokens->input;
     _cleanup_(bill_settle) Bill bill = { 0 };
-    const uint64_t scratch_bytes = (uint64_t)output->len_bytes * TOKENIZER_SCRATCH_BYTES;
+    const uint64_t len_bytes = (uint64_t)output->len_bytes + input->answer_prefix_bytes;
+    const uint64_t scratch_bytes = len_bytes * TOKENIZER_SCRATCH_BYTES;
     uint32_t bos = tokenizer_bos(tokens->tokenizer);
     TokenList *list = tokens->list;
     _cleanup_(thinking_prompt_deinit) ThinkingPrompt prompt = { 0 };
@@ -476,11 +497,11 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
         r = account_charge(input->accounts, input->account, &bill, scratch_bytes);
     if (r)
         return account_refused(err, CHAT_E_MEMORY, r, input->accounts, input->account, scratch_bytes,
-                               "the tokens of a prompt of %zu bytes", output->len_bytes);
+                               "the tokens of a prompt of %" PRIu64 " bytes", len_bytes);
     if (tokenizer_adds_bos(tokens->tokenizer))
         r = token_list_add(list, bos);
     if (!r)
-        r = tokenizer_encode_own(tokens->tokenizer, output->data, output->own, output->len_bytes, list, err);
+        r = encode_with_answer(tokens, output, err);
     if (!r && tokenizer_adds_bos(tokens->tokenizer) && list->n > n_before + 1 && list->ids[n_before + 1] == bos) {
         memmove(&list->ids[n_before], &list->ids[n_before + 1], (list->n - n_before - 1) * sizeof(*list->ids));
         list->n--;

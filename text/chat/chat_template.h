@@ -54,8 +54,10 @@ typedef struct ChatInput {
     size_t kwargs_bytes;
     ChatThinking thinking;
     bool no_generation_prompt; /* the prompt ends behind the last message, and not at the beginning of the answer */
-    int64_t now_s;             /* time of the request in seconds since 1970, for templates that write the date */
-    AccountTable *accounts;    /* accounts for the memory of the rendering; NULL: none */
+    const char *answer_prefix; /* the beginning of the answer, behind the generation prompt; NULL: none */
+    size_t answer_prefix_bytes;
+    int64_t now_s;          /* time of the request in seconds since 1970, for templates that write the date */
+    AccountTable *accounts; /* accounts for the memory of the rendering; NULL: none */
     AccountId account;
     ThinkingPlace *placep; /* out of an encoding: where the prompt ends; NULL: not wanted */
 } ChatInput;

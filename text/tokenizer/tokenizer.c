@@ -374,12 +374,13 @@ static int encode_sentencepiece(const Tokenizer *tokenizer, EncodeScratch *scrat
 
 /* Encodes the text between special tokens. Each such fragment gets a space of its own, as the model was trained. */
 static int encode_fragment(const Tokenizer *tokenizer, EncodeScratch *scratch, const char *text, size_t len_bytes,
-                           TokenList *list, ErrText *err) {
+                           unsigned int flags, TokenList *list, ErrText *err) {
     if (!len_bytes)
         return 0;
     if (tokenizer->pretokenizer)
         return encode_byte_level(tokenizer, scratch, text, len_bytes, list, err);
-    return encode_sentencepiece(tokenizer, scratch, text, len_bytes, tokenizer->space_prefix, list);
+    return encode_sentencepiece(tokenizer, scratch, text, len_bytes,
+                                tokenizer->space_prefix && !(flags & TOKENIZE_NO_SPACE_PREFIX), list);
 }
 
 /* Finds the place at which the text goes on behind a special token. Spaces that the token takes end before a longer
@@ -425,14 +426,14 @@ static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes
     for (size_t i = 0; i < n_hits; i++) {
         if (hits[i].offset < at)
             continue;
-        r = encode_fragment(tokenizer, &scratch, text + at, hits[i].offset - at, list, err);
+        r = encode_fragment(tokenizer, &scratch, text + at, hits[i].offset - at, flags, list, err);
         if (!r)
             r = token_list_add(list, hits[i].id);
         if (r)
             return r;
         at = end_of_hit(tokenizer, &hits[i], n_hits - i, text, len_bytes);
     }
-    r = encode_fragment(tokenizer, &scratch, text + at, len_bytes - at, list, err);
+    r = encode_fragment(tokenizer, &scratch, text + at, len_bytes - at, flags, list, err);
     if (!r && flags & TOKENIZE_ADD_EOS && tokenizer->adds_eos)
         r = token_list_add(list, tokenizer->eos);
     return r;

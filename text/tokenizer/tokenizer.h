@@ -18,6 +18,7 @@ enum {
     TOKENIZER_E_CORRUPT = 2,     /* the file's tables contradict themselves */
     TOKENIZER_E_TOO_LONG = 3,    /* the text has more than 64 MiB */
     TOKENIZER_E_DIFFERENT = 4,   /* two tables mean different things by an id, which the error names */
+    TOKENIZER_E_NO_INFILL = 5,   /* the model has no tokens for a text with a gap */
 };
 
 typedef struct Tokenizer Tokenizer; /* immutable after tokenizer_new(): any number of threads may use it */
@@ -42,6 +43,7 @@ typedef enum TokenizeFlags {
     TOKENIZE_PARSE_SPECIAL = 1u << 1, /* recognises control tokens in the text: for marks of templates only */
     TOKENIZE_ADD_EOS = 1u << 2,       /* adds EOS if the metadata asks for it: for texts that are complete */
     TOKENIZE_ADD_SPECIAL = TOKENIZE_ADD_BOS | TOKENIZE_ADD_EOS,
+    TOKENIZE_NO_SPACE_PREFIX = 1u << 3, /* SentencePiece-style: puts no space before the text */
 } TokenizeFlags;
 
 /* Memory for each byte of text, at most, while it becomes tokens: tokens, symbols and candidates, whose lists double as
@@ -57,6 +59,14 @@ int tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t len_by
  * bytes are the template's own (own[i] is 1), other user-defined tokens anywhere. Errors are as above. */
 int tokenizer_encode_own(const Tokenizer *tokenizer, const char *text, const uint8_t *own, size_t len_bytes,
                          TokenList *list, ErrText *err);
+
+/* Appends the prompt for a text with a gap, which the model is to fill in: BOS if the metadata asks for it, and the two
+ * texts between the model's marks. No text becomes a mark. 0, TOKENIZER_E_NO_INFILL, TOKENIZER_E_TOO_LONG, -errno; on
+ * error the list is as it was. */
+int tokenizer_encode_infill(const Tokenizer *tokenizer, const char *before, size_t before_bytes, const char *behind,
+                            size_t behind_bytes, TokenList *list, ErrText *err);
+/* Whether a token is a mark of code infill, which ends the text of a gap. */
+bool tokenizer_is_infill_mark(const Tokenizer *tokenizer, uint32_t id);
 
 uint32_t tokenizer_n_tokens(const Tokenizer *tokenizer);
 uint32_t tokenizer_bos(const Tokenizer *tokenizer); /* TOKEN_NONE: the model has none */

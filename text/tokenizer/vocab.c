@@ -53,90 +53,118 @@ bool byte_level_decode(const char *text, size_t len_bytes, char *bytes, size_t *
 /* --- roles by text ---------------------------------------------------------------------------------------------- */
 
 /* Many files give these tokens the wrong type, so programs go by their text (llama.cpp's list). */
+static const char *const known_ends[] = {
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eom_id|>",
+    "</s>",
+    "<eos>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_utterance>",
+    "<\xef\xbd\x9c"
+    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+    "<|calls|>",
+    "<|flush|>",
+};
+
+/* Tokens of code infill by their text, as llama.cpp knows them. Several spellings belong to one mark. */
 static const struct {
     const char *text;
-    TokenRole role;
-} known_marks[] = {
-    { "<|eot_id|>", TOKEN_ROLE_END },
-    { "<|im_end|>", TOKEN_ROLE_END },
-    { "<|end|>", TOKEN_ROLE_END },
-    { "<end_of_turn>", TOKEN_ROLE_END },
-    { "<|endoftext|>", TOKEN_ROLE_END },
-    { "<|end_of_text|>", TOKEN_ROLE_END },
-    { "<|eom_id|>", TOKEN_ROLE_END },
-    { "</s>", TOKEN_ROLE_END },
-    { "<eos>", TOKEN_ROLE_END },
-    { "<EOT>", TOKEN_ROLE_END },
-    { "_<EOT>", TOKEN_ROLE_END },
-    { "[EOT]", TOKEN_ROLE_END },
-    { "[EOS]", TOKEN_ROLE_END },
-    { "<|return|>", TOKEN_ROLE_END },
-    { "<|call|>", TOKEN_ROLE_END },
-    { "<end_of_utterance>", TOKEN_ROLE_END },
-    { "<\xef\xbd\x9c"
-      "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
-      TOKEN_ROLE_END },
-    /* code infill: padding, repository and file marks end an answer too */
-    { "<|fim_pad|>", TOKEN_ROLE_END },
-    { "<fim-pad>", TOKEN_ROLE_END },
-    { "<fim_pad>", TOKEN_ROLE_END },
-    { "<PAD>", TOKEN_ROLE_END },
-    { "[PAD]", TOKEN_ROLE_END },
-    { "<|fim_repo|>", TOKEN_ROLE_END },
-    { "<|repo_name|>", TOKEN_ROLE_END },
-    { "<fim-repo>", TOKEN_ROLE_END },
-    { "<REPO>", TOKEN_ROLE_END },
-    { "<reponame>", TOKEN_ROLE_END },
-    { "<|file_sep|>", TOKEN_ROLE_END },
-    { "<|calls|>", TOKEN_ROLE_END },
-    { "<|flush|>", TOKEN_ROLE_END },
-    { "<|fim_prefix|>", TOKEN_ROLE_MARK },
-    { "<fim-prefix>", TOKEN_ROLE_MARK },
-    { "<fim_prefix>", TOKEN_ROLE_MARK },
-    { "<PRE>", TOKEN_ROLE_MARK },
-    { "\xe2\x96\x81<PRE>", TOKEN_ROLE_MARK },
-    { "<|code_prefix|>", TOKEN_ROLE_MARK },
-    { "<|fim_suffix|>", TOKEN_ROLE_MARK },
-    { "<fim-suffix>", TOKEN_ROLE_MARK },
-    { "<fim_suffix>", TOKEN_ROLE_MARK },
-    { "<SUF>", TOKEN_ROLE_MARK },
-    { "\xe2\x96\x81<SUF>", TOKEN_ROLE_MARK },
-    { "<|code_suffix|>", TOKEN_ROLE_MARK },
-    { "<|fim_middle|>", TOKEN_ROLE_MARK },
-    { "<fim-middle>", TOKEN_ROLE_MARK },
-    { "<fim_middle>", TOKEN_ROLE_MARK },
-    { "<MID>", TOKEN_ROLE_MARK },
-    { "\xe2\x96\x81<MID>", TOKEN_ROLE_MARK },
-    { "<|code_middle|>", TOKEN_ROLE_MARK },
-    { "<|prefix|>", TOKEN_ROLE_MARK },
-    { "<|suffix|>", TOKEN_ROLE_MARK },
-    { "<|middle|>", TOKEN_ROLE_MARK },
+    InfillMark mark;
+} infill_marks[] = {
+    { "<|fim_prefix|>", INFILL_PREFIX },
+    { "<fim-prefix>", INFILL_PREFIX },
+    { "<fim_prefix>", INFILL_PREFIX },
+    { "<PRE>", INFILL_PREFIX },
+    { "\xe2\x96\x81<PRE>", INFILL_PREFIX },
+    { "<|code_prefix|>", INFILL_PREFIX },
+    { "<|prefix|>", INFILL_PREFIX },
     { "<\xef\xbd\x9c"
       "fim\xe2\x96\x81"
       "begin\xef\xbd\x9c>",
-      TOKEN_ROLE_MARK },
+      INFILL_PREFIX },
+    { "<|fim_suffix|>", INFILL_SUFFIX },
+    { "<fim-suffix>", INFILL_SUFFIX },
+    { "<fim_suffix>", INFILL_SUFFIX },
+    { "<SUF>", INFILL_SUFFIX },
+    { "\xe2\x96\x81<SUF>", INFILL_SUFFIX },
+    { "<|code_suffix|>", INFILL_SUFFIX },
+    { "<|suffix|>", INFILL_SUFFIX },
     { "<\xef\xbd\x9c"
       "fim\xe2\x96\x81hole\xef\xbd\x9c>",
-      TOKEN_ROLE_MARK },
+      INFILL_SUFFIX },
+    { "<|fim_middle|>", INFILL_MIDDLE },
+    { "<fim-middle>", INFILL_MIDDLE },
+    { "<fim_middle>", INFILL_MIDDLE },
+    { "<MID>", INFILL_MIDDLE },
+    { "\xe2\x96\x81<MID>", INFILL_MIDDLE },
+    { "<|code_middle|>", INFILL_MIDDLE },
+    { "<|middle|>", INFILL_MIDDLE },
     { "<\xef\xbd\x9c"
       "fim\xe2\x96\x81"
       "end\xef\xbd\x9c>",
-      TOKEN_ROLE_MARK },
+      INFILL_MIDDLE },
+    { "<|fim_pad|>", INFILL_PADDING },
+    { "<fim-pad>", INFILL_PADDING },
+    { "<fim_pad>", INFILL_PADDING },
+    { "<PAD>", INFILL_PADDING },
+    { "[PAD]", INFILL_PADDING },
+    { "<|fim_repo|>", INFILL_REPOSITORY },
+    { "<|repo_name|>", INFILL_REPOSITORY },
+    { "<fim-repo>", INFILL_REPOSITORY },
+    { "<REPO>", INFILL_REPOSITORY },
+    { "<reponame>", INFILL_REPOSITORY },
+    { "<|file_sep|>", INFILL_FILE },
 };
+
+/* Keys that name a token of code infill. A mark may have a newer key and an older one; the older one holds if both are
+ * there. */
+static const struct {
+    const char *key;
+    InfillMark mark;
+} infill_keys[] = {
+    { "tokenizer.ggml.fim_pre_token_id", INFILL_PREFIX },     { "tokenizer.ggml.fim_suf_token_id", INFILL_SUFFIX },
+    { "tokenizer.ggml.fim_mid_token_id", INFILL_MIDDLE },     { "tokenizer.ggml.fim_pad_token_id", INFILL_PADDING },
+    { "tokenizer.ggml.fim_rep_token_id", INFILL_REPOSITORY }, { "tokenizer.ggml.fim_sep_token_id", INFILL_FILE },
+    { "tokenizer.ggml.prefix_token_id", INFILL_PREFIX },      { "tokenizer.ggml.suffix_token_id", INFILL_SUFFIX },
+    { "tokenizer.ggml.middle_token_id", INFILL_MIDDLE },
+};
+
+/* Padding, repository and file marks end any answer; the others only an answer that fills in. */
+static TokenRole role_of_infill(InfillMark mark) {
+    return mark == INFILL_PREFIX || mark == INFILL_SUFFIX || mark == INFILL_MIDDLE ? TOKEN_ROLE_MARK : TOKEN_ROLE_END;
+}
 
 static bool is_text(const char *known, const char *text, size_t len_bytes) {
     return strlen(known) == len_bytes && !memcmp(known, text, len_bytes);
 }
 
-/* Finds the role of a token by its text, by the file's type, and by the chat template's marks. */
-static TokenRole role_of_text(const char *text, size_t len_bytes, int32_t type, const ChatMarks *marks) {
+/* Finds the role of a token by its text, by the file's type, and by the chat template's marks. A token of code infill
+ * is noted in infill. */
+static TokenRole role_of_text(uint32_t id, const char *text, size_t len_bytes, int32_t type, const ChatMarks *marks,
+                              uint32_t *infill) {
     char last = len_bytes ? text[len_bytes - 1] : 0;
 
     if (last != '>' && last != ']') /* searching the table for every token would be too slow */
         return TOKEN_ROLE_NONE;
-    for (size_t i = 0; i < ARRAY_LEN(known_marks); i++)
-        if (is_text(known_marks[i].text, text, len_bytes))
-            return known_marks[i].role;
+    for (size_t i = 0; i < ARRAY_LEN(known_ends); i++)
+        if (is_text(known_ends[i], text, len_bytes))
+            return TOKEN_ROLE_END;
+    for (size_t i = 0; i < ARRAY_LEN(infill_marks); i++)
+        if (is_text(infill_marks[i].text, text, len_bytes)) {
+            if (infill[infill_marks[i].mark] == UINT32_MAX)
+                infill[infill_marks[i].mark] = id;
+            return role_of_infill(infill_marks[i].mark);
+        }
     if (!chat_marks_has(marks, text, len_bytes))
         return TOKEN_ROLE_NONE;
     if (chat_mark_is_control(text, len_bytes))
@@ -193,6 +221,32 @@ static uint32_t get_id(const GgufFile *file, const char *key) {
     return gguf_key(file, key) && !gguf_get_u32(file, key, &id, NULL) ? id : UINT32_MAX;
 }
 
+/* Notes the tokens of code infill that the file names by keys, which go before those known by their text. A number that
+ * is no token is ignored: converters write -1 for "none". */
+static int read_infill(Vocab *vocab, const GgufFile *file, ErrText *err) {
+    for (size_t i = 0; i < ARRAY_LEN(infill_keys); i++) {
+        const char *key = infill_keys[i].key;
+        int64_t id = -1;
+        ErrText why = { 0 };
+        int r = gguf_get_i64(file, key, &id, &why);
+
+        if (r == GGUF_E_MISSING)
+            continue;
+        if (r && r != GGUF_E_RANGE)
+            return err_set(err, r > 0 ? VOCAB_E_CORRUPT : r, "%s", why.text);
+        if (id < 0 || id >= vocab->n_tokens) {
+            log_warn(TOPIC_ENGINE,
+                     "%s: key '%s' is no token: the model has tokens 0 to %" PRIu32 ": the key is ignored",
+                     gguf_path(file), key, vocab->n_tokens - 1);
+            continue;
+        }
+        vocab->infill[infill_keys[i].mark] = (uint32_t)id;
+        vocab->roles[id] = (uint8_t)role_of_infill(infill_keys[i].mark);
+        vocab->types[id] = TOKEN_CONTROL; /* no text becomes this token */
+    }
+    return 0;
+}
+
 /* Logs types that no token can have. Such a token counts as one without a type, as in llama.cpp. */
 static void warn_of_types(const GgufFile *file, const GgufArray *types, uint32_t first, uint32_t n) {
     if (n)
@@ -214,6 +268,8 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
                        &types, err);
     if (r)
         return r;
+    for (size_t i = 0; i < _INFILL_MARK_N; i++)
+        vocab->infill[i] = UINT32_MAX;
     for (uint32_t id = 0; id < vocab->n_tokens; id++) {
         const GgufString *text = &tokens->strings[id];
         int64_t type = types ? gguf_array_i64(types, id) : TOKEN_NORMAL;
@@ -225,7 +281,7 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
         }
         if (!types && !vocab->byte_level && byte_of_text(text->data, text->len_bytes) >= 0)
             type = TOKEN_BYTE;
-        vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes, (int32_t)type, marks);
+        vocab->roles[id] = (uint8_t)role_of_text(id, text->data, text->len_bytes, (int32_t)type, marks, vocab->infill);
         if (vocab->roles[id] != TOKEN_ROLE_NONE && chat_marks_has(marks, text->data, text->len_bytes))
             vocab->n_chat = id + 1;
         /* Text that everyone takes for a mark must not be open to a user who types it: with the marks of the model's
@@ -237,7 +293,7 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
         vocab->types[id] = (uint8_t)type;
     }
     warn_of_types(file, types, first_unknown, n_unknown);
-    return 0;
+    return read_infill(vocab, file, err);
 }
 
 /* Reads the scores that a SentencePiece-style table merges by. Without the list all scores are 0, as in llama.cpp. */

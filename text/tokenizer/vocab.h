@@ -35,16 +35,28 @@ typedef enum TokenRole {
     TOKEN_ROLE_END,  /* ends a generation */
 } TokenRole;
 
+/* Tokens of code infill: what stands where in a text with a gap. */
+typedef enum InfillMark {
+    INFILL_PREFIX, /* before the text in front of the gap */
+    INFILL_SUFFIX, /* before the text behind the gap */
+    INFILL_MIDDLE, /* before the text of the gap, which the model writes */
+    INFILL_PADDING,
+    INFILL_REPOSITORY, /* before the name of a repository */
+    INFILL_FILE,       /* before the name of a file */
+    _INFILL_MARK_N,
+} InfillMark;
+
 typedef struct Vocab {
     uint32_t n_tokens;
-    uint32_t n_chat;         /* the chat template's control tokens and tags are below this id */
-    bool byte_level;         /* texts of ordinary tokens are kept as the bytes they stand for */
-    char *texts;             /* one arena */
-    uint32_t *offsets;       /* [n_tokens + 1] into texts */
-    uint8_t *types;          /* [n_tokens] TokenType */
-    uint8_t *roles;          /* [n_tokens] TokenRole */
-    float *scores;           /* [n_tokens], finite; NULL when byte_level */
-    TextIndex words;         /* tokens that ordinary text may become */
+    uint32_t n_chat;                 /* the chat template's control tokens and tags are below this id */
+    bool byte_level;                 /* texts of ordinary tokens are kept as the bytes they stand for */
+    char *texts;                     /* one arena */
+    uint32_t *offsets;               /* [n_tokens + 1] into texts */
+    uint8_t *types;                  /* [n_tokens] TokenType */
+    uint8_t *roles;                  /* [n_tokens] TokenRole */
+    uint32_t infill[_INFILL_MARK_N]; /* control tokens; UINT32_MAX: none */
+    float *scores;                   /* [n_tokens], finite; NULL when byte_level */
+    TextIndex words;                 /* tokens that ordinary text may become */
     TextIndex marks;         /* other tokens with a text: control, unknown, and those that are no byte-level text */
     uint32_t word_max_bytes; /* the longest text in words */
     uint32_t byte_ids[256];  /* token of a single byte, UINT32_MAX: none */

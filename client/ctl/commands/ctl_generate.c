@@ -11,6 +11,7 @@ typedef struct Stream {
     uint64_t n_deltas;
     json_t *logprobs; /* of all tokens so far, for --json=pretty */
     CtlAnswer answer;
+    bool is_several; /* the request sets n */
 } Stream;
 
 static void stream_deinit(Stream *stream) {
@@ -37,6 +38,8 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         line = json_object();
         ctl_json_set(line, "event", json_string("delta"));
         ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
+        if (stream->is_several)
+            ctl_json_set(line, "choice", json_integer(event->choice));
         ctl_json_set_part(line, event);
         if (event->n_logprobs) {
             json_t *logprobs = json_array();
@@ -52,6 +55,8 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
         ctl_json_add_logprobs(stream->logprobs, event);
         return 0;
     }
+    if (stream->is_several) /* several answers come at the end, one after the other */
+        return 0;
     if (ctl_has(ctl, "logprobs")) { /* the table has the text, too */
         ctl_print_logprobs(event);
         return fflush(stdout) ? 1 : 0;
@@ -76,6 +81,9 @@ static int print_end(Ctl *ctl, Stream *stream, const CtlWait *wait) {
         else if (ctl_has(ctl, "logprobs"))
             ctl_json_set(object, "logprobs", json_incref(stream->logprobs));
         if (ctl_json_print(ctl, object))
+            return CTL_EXIT_FAILED;
+    } else if (stream->is_several) {
+        if (!ctl_print_choices(ctl, result))
             return CTL_EXIT_FAILED;
     } else {
         ctl_answer_end(&stream->answer, ctl->out_tty);
@@ -111,6 +119,7 @@ static int generate_run(Ctl *ctl) {
     CoordgenGenerateOptions options;
     _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL, *constraint = NULL;
     CoordgenMessage messages[2];
+    _cleanup_(freep) uint32_t *ids = NULL;
     _cleanup_(stream_deinit) Stream stream = { .ctl = ctl, .logprobs = json_array() };
     _cleanup_(ctl_more_sampling_deinit) CtlMoreSampling more = { 0 };
     int r;
@@ -118,26 +127,25 @@ static int generate_run(Ctl *ctl) {
     if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)) ||
         !ctl_more_sampling(ctl, &more, &options) || !ctl_logprobs(ctl, &options))
         return CTL_EXIT_USAGE;
-    if (ctl_has(ctl, "raw") && system_text)
-        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
-    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
-        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
-    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
+    if (!ctl_completion(ctl, &options, &ids))
+        return CTL_EXIT_USAGE;
+    stream.is_several = options.n;
+    if (options.n && ctl_has(ctl, "logprobs") && ctl->json != CTL_JSON_SHORT)
+        return ctl_usage_error(ctl, "--logprobs with --n needs --json=short, where each piece tells its answer");
+    if (ctl_is_raw(ctl) && (ctl_has(ctl, "template-kwargs") || ctl_has(ctl, "think") || ctl_has(ctl, "no-think")))
         return ctl_usage_error(ctl,
                                "--raw takes the prompt as it is: --template-kwargs, --think and --no-think have no "
                                "place in it");
-    if (ctl_has(ctl, "raw") && ctl_has(ctl, "no-generation-prompt"))
-        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --no-generation-prompt has no place in it");
     r = ctl_constraint(ctl, &options, &constraint);
     if (r)
         return r;
-    prompt = ctl_prompt(ctl);
+    prompt = ids ? strdup("") : ctl_prompt(ctl);
     if (!prompt || !ctl_option_file(ctl, "tools", &tools) || !ctl_option_file(ctl, "documents", &documents))
         return CTL_EXIT_FAILED;
     options.tools = tools;
     options.documents = documents;
-    if (ctl_has(ctl, "raw")) {
-        options.prompt = prompt;
+    if (ctl_is_raw(ctl)) {
+        options.prompt = ids ? NULL : prompt;
     } else {
         if (system_text)
             messages[options.n_messages++] = (CoordgenMessage){ .role = COORDGEN_ROLE_SYSTEM, .text = system_text };
@@ -168,6 +176,11 @@ static const Option generate_options[] = {
     { "file", 'f', "PATH", "text of the prompt, after the arguments; -: standard input" },
     { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
     CTL_SAMPLING_OPTIONS,
+    { "suffix", 0, "TEXT", "fill the gap between the prompt and this text; implies --raw" },
+    { "prompt-tokens", 0, "IDS", "the prompt as token ids, as they are: 1,2,3" },
+    { "echo", 0, NULL, "print the raw prompt before the answer" },
+    { "answer-prefix", 0, "TEXT", "the beginning of the answer, from which the model goes on" },
+    { "n", 0, "N", "as many answers, up to 16; answer i has the seed + i" },
     CTL_MORE_SAMPLING_OPTIONS,
     { "logprobs", 0, "N", "a table of tokens and log probabilities, with those of the N likeliest (0..20)" },
     { "no-generation-prompt", 0, NULL, "end the prompt behind the message, not where the answer begins" },
@@ -190,6 +203,8 @@ const CtlVerb ctl_verb_generate = {
             "  coordgenctl generate --json-schema person.json 'Who wrote Faust?'\n"
             "  coordgenctl generate --regex 'yes|no' 'Is water wet?'\n"
             "  coordgenctl generate --raw 'Once upon a time' --temperature 0.8 --seed 7\n"
+            "  coordgenctl generate --n 3 --temperature 1 'A name for a cat?'\n"
+            "  coordgenctl generate --suffix $'\\n\\nprint(add(1, 2))' 'def add(a, b):'\n"
             "  coordgenctl generate --json=short 'Hello' | jq -r 'select(.event == \"delta\").text'\n",
     .options = generate_options,
     .n_options = ARRAY_LEN(generate_options),

@@ -106,41 +106,6 @@ static int tokenize(Ctl *ctl) {
     return options.render_only ? print_text(ctl, wait.reply) : print_tokens(ctl, wait.reply);
 }
 
-/* Parses numbers separated by blanks, commas or brackets, so that a JSON array can be pasted. */
-static bool ids_parse(Ctl *ctl, const char *text, uint32_t **idsp, size_t *np) {
-    static const char between[] = " \t\r\n,[]";
-    size_t n = 0, room = 256;
-    _cleanup_(freep) uint32_t *ids = malloc(room * sizeof(*ids));
-
-    for (const char *at = text + strspn(text, between); *at && ids; at += strspn(at, between)) {
-        uint64_t id;
-        const char *end = decimal_read_u64(at, &id);
-
-        if (!end || id > UINT32_MAX || (*end && !strchr(between, *end))) {
-            ctl_usage_error(ctl, "'%.*s' is no token id", (int)strcspn(at, between), at);
-            return false;
-        }
-        if (n == room) {
-            uint32_t *more = reallocarray(ids, room *= 2, sizeof(*ids));
-
-            if (!more)
-                free(ids);
-            ids = more;
-            if (!ids)
-                break;
-        }
-        ids[n++] = (uint32_t)id;
-        at = end;
-    }
-    if (!ids) {
-        fputs("coordgenctl: out of memory\n", stderr);
-        return false;
-    }
-    *np = n;
-    *idsp = steal(&ids);
-    return true;
-}
-
 static int detokenize(Ctl *ctl) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     _cleanup_(freep) char *typed = NULL;
@@ -152,7 +117,7 @@ static int detokenize(Ctl *ctl) {
     if (!typed)
         return CTL_EXIT_FAILED;
     coordgen_detokenize_options_init(&options);
-    if (!ids_parse(ctl, typed, &ids, &options.n_tokens))
+    if (!ctl_ids(ctl, typed, &ids, &options.n_tokens))
         return CTL_EXIT_USAGE;
     options.model = ctl_text(ctl, "model", NULL);
     options.tokens = ids;

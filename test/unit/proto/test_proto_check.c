@@ -291,6 +291,81 @@ static void test_proto_check_tools(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "tokenize.add_generation_prompt");
 }
 
+/* Suffix, beginning of an answer, echo, ids and n: each with the inputs that it goes with. */
+static void test_proto_check_completions(void **state) {
+    static uint32_t ids[] = { 1, 2 };
+    Coordgen__V1__TokenIds tokens = COORDGEN__V1__TOKEN_IDS__INIT;
+    Coordgen__V1__Constraint constraint = COORDGEN__V1__CONSTRAINT__INIT;
+    Good good;
+
+    good_init(&good);
+    good.generate.answer_prefix = text_x;
+    good.generate.has_n = true;
+    good.generate.n = PROTO_CHOICES_MAX;
+    expect(&good, 0, "");
+    good.generate.n = PROTO_CHOICES_MAX + 1;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.n");
+    good.generate.n = 0;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.n");
+    good.generate.n = 1;
+    good.generate.has_session = true;
+    good.generate.session = 5;
+    expect(&good, 0, "");
+    good.generate.n = 2;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.n");
+    good.generate.has_n = good.generate.has_session = false;
+    good.generate.answer_prefix = text_empty;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
+    good.generate.answer_prefix = text_x;
+    good.generate.has_add_generation_prompt = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
+    good.generate.add_generation_prompt = true;
+    expect(&good, 0, "");
+    constraint.form_case = COORDGEN__V1__CONSTRAINT__FORM_REGEX;
+    constraint.regex = text_x;
+    good.generate.constraint = &constraint;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
+    good.generate.constraint = NULL;
+    good.generate.suffix = text_empty;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.suffix");
+    good_init(&good);
+    good.generate.echo = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.echo");
+
+    good.generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
+    good.generate.prompt = text_x;
+    good.generate.suffix = text_empty;
+    expect(&good, 0, "");
+    good.generate.has_session = true;
+    good.generate.session = 5;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.suffix");
+    good.generate.suffix = NULL;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.echo");
+    good.generate.has_session = false;
+    good.generate.answer_prefix = text_x;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
+    good.generate.answer_prefix = NULL;
+
+    good.generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT_TOKENS;
+    good.generate.prompt_tokens = &tokens;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.prompt_tokens");
+    tokens.id = ids;
+    tokens.n_id = ARRAY_LEN(ids);
+    expect(&good, 0, "");
+    good.generate.suffix = text_x;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.suffix");
+    good.generate.suffix = NULL;
+    good.generate.documents = text_x;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.documents");
+    good.generate.documents = NULL;
+    good.generate.echo = false;
+    good.generate.has_session = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.prompt_tokens");
+    good.generate.has_session = false;
+    tokens.n_id = PROTO_TOKENS_MAX + 1;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.prompt_tokens");
+}
+
 /* What may be done with tools, and calls in messages. */
 static void test_proto_check_calls(void **state) {
     Coordgen__V1__ToolChoice choice = COORDGEN__V1__TOOL_CHOICE__INIT;
@@ -621,6 +696,7 @@ int main(void) {
         cmocka_unit_test(test_proto_check_calls),
         cmocka_unit_test(test_proto_check_parts),
         cmocka_unit_test(test_proto_check_lengths),
+        cmocka_unit_test(test_proto_check_completions),
         cmocka_unit_test(test_proto_check_other_requests),
         cmocka_unit_test(test_proto_check_hello_and_version),
     };

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns.h"
 #include "engine/core/engine_state.h"
 #include "test/unit/fixtures/patience.h"
@@ -349,6 +350,72 @@ static void test_turns_by_class(void **state) {
     assert_true(background->order < normal->order);
 }
 
+/* ---- several answers --------------------------------------------------------------------------------------------- */
+
+/* Adds a job of three answers, drawn with different seeds. */
+static Got *add_several(Fixture *fixture, Priority priority, uint32_t max_tokens) {
+    Got *got = add(fixture, model.engine, priority, long_text, max_tokens);
+
+    got->job.generate.n = 3;
+    got->job.generate.options.sampler.temperature = 1;
+    return got;
+}
+
+static void end_several(Got *got) {
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(got->job.run.choices->ends[i].end, got->end);
+    got->job.run.choices = job_choices_free(got->job.run.choices);
+}
+
+/* Three answers are one job to the loop: they end together, whatever the width lets run at a time. */
+static void test_turns_of_several_answers(void **state) {
+    Fixture *fixture = *state;
+    uint32_t n_tokens = 0;
+
+    for (uint32_t width = 0; width <= 3; width++) {
+        Got *got = add_several(fixture, PRIORITY_NORMAL, 6);
+
+        atomic_store(&got->job.width, width);
+        run_all(fixture);
+        assert_int_equal(got->end, GENERATION_END_MAX);
+        assert_int_equal(got->tokens.n, 18);
+        assert_int_equal(got->usage.n_output_tokens, 18);
+        assert_int_equal(got->usage.n_prefilled_tokens + got->usage.n_cached_tokens, got->usage.n_prompt_tokens);
+        n_tokens += got->usage.n_output_tokens;
+        end_several(got);
+    }
+    assert_int_equal(n_tokens, 72);
+}
+
+/* A cancel ends all answers: also when one of them has a parked step, and when the service ends. */
+static void test_turns_cancel_several_answers(void **state) {
+    Fixture *fixture = *state;
+    Got *got, *talker;
+
+    for (int all = 0; all < 2; all++) {
+        got = add_several(fixture, PRIORITY_BACKGROUND, 6);
+        turns_interrupt(fixture->turns, PRIORITY_INTERACTIVE);
+        take_turn(fixture);
+        turns_resume(fixture->turns);
+        talker = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 400);
+        take_turn(fixture);
+        if (all) {
+            turns_cancel_all(fixture->turns);
+        } else {
+            outbox_lock(fixture->outbox);
+            job_cancel_answers(&got->job);
+            outbox_unlock(fixture->outbox);
+            turns_take(fixture->turns);
+        }
+        take_news(fixture);
+        assert_true(got->is_done);
+        assert_int_equal(got->end, GENERATION_END_CANCELLED);
+        end_several(got);
+        atomic_store(&talker->job.cancelled, true);
+        run_all(fixture);
+    }
+}
+
 /* ---- earlier answers --------------------------------------------------------------------------------------------- */
 
 enum {
@@ -558,7 +625,8 @@ int main(void) {
 #define PARTED                                                                                                         \
     TEST(test_turns_make_way), TEST(test_turns_normal_does_not_make_way_for_normal), TEST(test_turns_age),             \
         TEST(test_turns_let_go_of_what_made_way), TEST(test_turns_cancel_all_with_a_parked_step),                      \
-        TEST(test_turns_by_class), TEST(test_turns_forget_while_it_runs), TEST(test_turns_earlier_answers_make_way),   \
+        TEST(test_turns_of_several_answers), TEST(test_turns_cancel_several_answers), TEST(test_turns_by_class),       \
+        TEST(test_turns_forget_while_it_runs), TEST(test_turns_earlier_answers_make_way),                              \
         TEST(test_turns_store_nothing_of_what_is_cancelled), TEST(test_turns_end_with_what_a_device_says)
     const struct CMUnitTest brief[] = { PARTED };
     /* The further tests take hundreds of steps, about half a minute with a sanitizer. */

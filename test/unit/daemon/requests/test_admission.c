@@ -10,6 +10,7 @@
 
 #include "base/min_max.h"
 #include "daemon/requests/admission.h"
+#include "daemon/requests/request_state.h"
 
 enum {
     DRAWS = 1000,
@@ -65,10 +66,102 @@ static void test_admission_retry_bounds(void **state) {
     assert_in_range(range.most, 59000, 60000);
 }
 
+/* ---- places of several answers ----------------------------------------------------------------------------------- */
+
+enum {
+    PLACES = 4,
+    REQUESTS = 3,
+};
+
+typedef struct Company {
+    Config config;
+    Admission admission;
+    User user;
+    Model model;
+    Request requests[REQUESTS];
+} Company;
+
+/* Adds a request with a place, or one that rests, as if the engine thread had its job. */
+static Request *add(Company *company, size_t i, uint32_t n, RequestState state) {
+    Request *request = &company->requests[i];
+    AdmissionPlaces *places = &company->admission.places[PLACE_OTHER];
+
+    request->user = &company->user;
+    request->model = &company->model;
+    request->state = state;
+    request->job.kind = JOB_GENERATE;
+    request->job.generate.n = n;
+    request->job.generate.priority = PRIORITY_NORMAL;
+    request->times.served_ns = UINT64_MAX; /* no time is counted */
+    TAILQ_INSERT_TAIL(&company->admission.submitted, request, queue_link);
+    company->admission.n_active++;
+    places->n_active++;
+    places->n_running += state == REQUEST_RUNNING;
+    places->n_resting += state == REQUEST_RESTING;
+    return request;
+}
+
+static void company_init(Company *company) {
+    *company = (Company){ 0 };
+    company->config.turns.max_active = PLACES;
+    admission_init(&company->admission, NULL, &company->config);
+}
+
+static uint32_t width_of(Company *company, const Request *request) {
+    admission_share_places(&company->admission);
+    return atomic_load(&request->job.width);
+}
+
+/* Alone, all answers of a request run. Beside others they run in places that nobody has: the first request's answers
+ * first, and always one of each. */
+static void test_admission_places_of_answers(void **state) {
+    _cleanup_(freep) Company *company = malloc(sizeof(*company));
+    Request *first, *second, *plain;
+
+    assert_non_null(company);
+    company_init(company);
+    first = add(company, 0, 16, REQUEST_RUNNING);
+    assert_int_equal(width_of(company, first), 16);
+    plain = add(company, 1, 1, REQUEST_RUNNING);
+    assert_int_equal(width_of(company, first), 3);
+    assert_int_equal(width_of(company, plain), 0); /* one answer needs no width */
+    second = add(company, 2, 2, REQUEST_RUNNING);
+    assert_int_equal(width_of(company, first), 2);
+    assert_int_equal(width_of(company, second), 1);
+    first->job.generate.n = 2;
+    company->config.turns.max_active = 8;
+    assert_int_equal(width_of(company, first), 2);
+    assert_int_equal(width_of(company, second), 2);
+}
+
+/* A request that has given its place up, or waits for one, takes the places of further answers. */
+static void test_admission_answers_make_way(void **state) {
+    _cleanup_(freep) Company *company = malloc(sizeof(*company));
+    Request *first, *resting, *waiting;
+
+    assert_non_null(company);
+    company_init(company);
+    first = add(company, 0, 16, REQUEST_RUNNING);
+    resting = add(company, 1, 16, REQUEST_RESTING);
+    assert_int_equal(width_of(company, first), 1);
+    assert_int_equal(width_of(company, resting), 1);
+    company_init(company);
+    first = add(company, 0, 16, REQUEST_RUNNING);
+    waiting = &company->requests[2];
+    waiting->model = &company->model;
+    waiting->job.kind = JOB_GENERATE;
+    TAILQ_INSERT_TAIL(&company->admission.waiting, waiting, queue_link);
+    assert_int_equal(width_of(company, first), 16); /* its model cannot serve yet */
+    company->model.stage = MODEL_READY;
+    assert_int_equal(width_of(company, first), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_admission_retry_by_queue),
         cmocka_unit_test(test_admission_retry_bounds),
+        cmocka_unit_test(test_admission_places_of_answers),
+        cmocka_unit_test(test_admission_answers_make_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

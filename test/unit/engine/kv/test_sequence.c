@@ -184,8 +184,76 @@ static void test_sequence_rewind_shared(void **state) {
     sequence_free(sequence);
 }
 
+static Sequence *make_behind(Sequence *first, size_t n_shared) {
+    Sequence *sequence;
+    ErrText err = { 0 };
+
+    assert_int_equal(sequence_new_behind(&sequence, first, n_shared, N_MAX, &err), 0);
+    assert_true(sequence_is_waiting(sequence));
+    assert_int_equal(sequence_n_tokens(sequence), 0);
+    return sequence;
+}
+
+/* Sequences that wait for another one: their memory is reserved at once, without the pages that they will share. They
+ * go on with the bits that they would have alone, in whatever order all of them end. */
+static void test_sequence_behind(void **state) {
+    static const size_t shared[] = { 0, 1, 63, 64, 65, 128, 150 };
+    static float alone[N_MAX * TINY_VOCAB], first_logits[N_MAX * TINY_VOCAB], branch[N_MAX * TINY_VOCAB];
+
+    for (size_t i = 0; i < ARRAY_LEN(shared); i++) {
+        const size_t n = shared[i];
+        const uint64_t own = engine_kv_bytes(tiny.engine, N_MAX) - engine_kv_full_bytes(tiny.engine, n);
+        Sequence *first, *behind[2], *fresh;
+
+        make(&first, N_MAX);
+        behind[0] = make_behind(first, n);
+        behind[1] = make_behind(first, n);
+        assert_int_equal(kv_bytes(), engine_kv_bytes(tiny.engine, N_MAX) + 2 * own);
+        append(first, 1, n + 1, first_logits);
+        sequence_feed(first);
+        append(first, 1, 180, first_logits);
+        for (size_t j = 0; j < 2; j++) {
+            assert_false(sequence_is_waiting(behind[j]));
+            assert_int_equal(sequence_n_tokens(behind[j]), n);
+        }
+        append(behind[0], 2, 180, branch);
+        first = sequence_free(first);
+        append(behind[1], 2, 180, alone);
+        same(branch, alone, 180 - n);
+        sequence_free(behind[0]);
+        make(&fresh, N_MAX);
+        append(fresh, 1, n, alone);
+        append(fresh, 2, 180, alone);
+        same(branch, alone, 180 - n);
+        sequence_free(fresh);
+        sequence_free(behind[1]);
+        assert_int_equal(kv_bytes(), 0);
+    }
+}
+
+/* Sequences that wait may be freed, and so may the one that they wait for. */
+static void test_sequence_behind_freed(void **state) {
+    static float logits[N_MAX * TINY_VOCAB];
+    Sequence *first, *behind[2];
+
+    make(&first, N_MAX);
+    behind[0] = make_behind(first, 100);
+    behind[1] = make_behind(first, 100);
+    sequence_free(behind[0]);
+    append(first, 1, 101, logits);
+    sequence_feed(first);
+    assert_int_equal(sequence_n_tokens(behind[1]), 100);
+    behind[0] = make_behind(first, 100);
+    first = sequence_free(first);
+    assert_true(sequence_is_waiting(behind[0]));
+    sequence_free(behind[0]);
+    sequence_free(behind[1]);
+    assert_int_equal(kv_bytes(), 0);
+}
+
 #define TESTS                                                                                                          \
-    cmocka_unit_test(test_sequence_fork), cmocka_unit_test(test_sequence_fork_outlives),                               \
+    cmocka_unit_test(test_sequence_behind), cmocka_unit_test(test_sequence_behind_freed),                              \
+        cmocka_unit_test(test_sequence_fork), cmocka_unit_test(test_sequence_fork_outlives),                           \
         cmocka_unit_test(test_sequence_memory), cmocka_unit_test(test_sequence_rewind_shared)
 
 int main(void) {

@@ -29,6 +29,10 @@ typedef struct TokenizerSpec {
     bool has_bos, has_eos, has_unknown;
     uint32_t bos, eos, unknown;
     int add_bos, add_eos, add_space_prefix; /* 0: absent; 1: true; -1: false */
+    struct {
+        const char *key;
+        uint32_t id;
+    } ids[4]; /* further keys of tokens */
 } TokenizerSpec;
 
 typedef struct TokenizerFixture {
@@ -76,6 +80,9 @@ static inline int fixture_init(TokenizerFixture *fixture, const TokenizerSpec *s
         gguf_writer_u32(writer, "tokenizer.ggml.eos_token_id", spec->eos);
     if (spec->has_unknown)
         gguf_writer_u32(writer, "tokenizer.ggml.unknown_token_id", spec->unknown);
+    for (size_t i = 0; i < ARRAY_LEN(spec->ids); i++)
+        if (spec->ids[i].key)
+            gguf_writer_u32(writer, spec->ids[i].key, spec->ids[i].id);
     fixture_flag(writer, "tokenizer.ggml.add_bos_token", spec->add_bos);
     fixture_flag(writer, "tokenizer.ggml.add_eos_token", spec->add_eos);
     fixture_flag(writer, "tokenizer.ggml.add_space_prefix", spec->add_space_prefix);

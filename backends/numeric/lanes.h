@@ -61,27 +61,24 @@ LANES_INLINE PartF part_select(PartI mask, PartF yes, PartF no) {
     return (PartF)((mask & (PartI)yes) | (~mask & (PartI)no));
 }
 
+#if LANES_PART == 16
+#define PART_CHOICE(machine, is_better) (PartF) _mm512_##machine##_ps((__m512)a, (__m512)b)
+#elif LANES_PART == 8
+#define PART_CHOICE(machine, is_better) (PartF) _mm256_##machine##_ps((__m256)a, (__m256)b)
+#else
+#define PART_CHOICE(machine, is_better) part_select(a is_better b, a, b)
+#endif
+
 /* Returns a > b ? a : b, hence b if either is NaN. */
 LANES_INLINE PartF part_max(PartF a, PartF b) {
-#if LANES_PART == 16
-    return (PartF)_mm512_max_ps((__m512)a, (__m512)b);
-#elif LANES_PART == 8
-    return (PartF)_mm256_max_ps((__m256)a, (__m256)b);
-#else
-    return part_select(a > b, a, b);
-#endif
+    return PART_CHOICE(max, >);
 }
 
 /* Returns a < b ? a : b, hence b if either is NaN. */
 LANES_INLINE PartF part_min(PartF a, PartF b) {
-#if LANES_PART == 16
-    return (PartF)_mm512_min_ps((__m512)a, (__m512)b);
-#elif LANES_PART == 8
-    return (PartF)_mm256_min_ps((__m256)a, (__m256)b);
-#else
-    return part_select(a < b, a, b);
-#endif
+    return PART_CHOICE(min, <);
 }
+#undef PART_CHOICE
 
 /* Returns the greater of a and b, which is no NaN; b if a is NaN. A zero may have either sign. */
 LANES_INLINE PartF part_greater(PartF a, PartF b) {

@@ -235,9 +235,8 @@ void ctl_print_logprobs(const CoordgenEvent *event); /* on standard output: a li
           "drafts for several tokens a step: auto, off or sources (default: the service's)" },                         \
         { "no-history", 0, NULL, "no drafts from earlier answers, and do not store this one" },                        \
         { "tools", 0, "FILE", "JSON of tools that the model may call" },                                               \
-        { "tool-choice", 0, "CHOICE", "auto (default), none, required (a call comes in any case), or a tool's name" },  \
-        { "single-call", 0, NULL, "at most one call" },                                                                \
-        { "documents", 0, "FILE", "JSON of documents, likewise" },                                                     \
+        { "tool-choice", 0, "CHOICE", "auto (default), none, required (a call comes in any case), or a tool's name" }, \
+        { "single-call", 0, NULL, "at most one call" }, { "documents", 0, "FILE", "JSON of documents, likewise" },     \
         { "template-kwargs", 0, "JSON", "object of further variables for the chat template" },                         \
         { "think", 0, "N", "think for at most N tokens, then answer" },                                                \
         { "no-think", 0, NULL, "answer without thinking" },                                                            \

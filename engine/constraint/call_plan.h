@@ -7,7 +7,7 @@
 #include "text/chat/call_grammar.h"
 
 /* Adds the segments of a format to a plan; *firstp: the first of them. Marks that are tokens of the vocabulary become
- * triggers and TOKENS segments, other marks stand in grammars. From a start mark on, a call fits the schema of its tool.
+ * triggers and TOKENS segments, other marks stand in grammars. From a start mark on, a call fits its tool's schema.
  * 0; GRAMMAR_E_*, with a text that names tool and JSON pointer; -errno. Takes as long as compiling the schemas. */
 int call_plan_add(ConstraintPlan *plan, const CallShape *shape, const CallTools *tools, const Tokenizer *tokenizer,
                   const GrammarLimits *limits, uint32_t *firstp, ErrText *err);

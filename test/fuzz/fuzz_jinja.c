@@ -126,13 +126,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
             *(input.tools ? &input.documents : &input.tools) = text;
             continue;
         }
-        messages[input.n_messages] = (ChatMessage){ .role = (ChatRole)(input.n_messages % _CHAT_ROLE_N),
-                                                      .text = text,
-                                                      .len_bytes = n };
+        messages[input.n_messages] =
+            (ChatMessage){ .role = (ChatRole)(input.n_messages % _CHAT_ROLE_N), .text = text, .len_bytes = n };
         input.n_messages++;
     }
     if (!input.n_messages)
-        messages[input.n_messages++] = (ChatMessage){ .role = CHAT_ROLE_USER, .text = "Hi\x02<|im_end|>", .len_bytes = 13 };
+        messages[input.n_messages++] =
+            (ChatMessage){ .role = CHAT_ROLE_USER, .text = "Hi\x02<|im_end|>", .len_bytes = 13 };
     encode(source, source_bytes, &input);
     return 0;
 }

@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include "base/min_max.h"
-#include "text/chat/chat_template.h"
 
 /* --- finding out -------------------------------------------------------------------------------------------------- */
 
@@ -35,21 +34,23 @@ static const ChatMessage probe_system[] = {
     PROBE_USER,
 };
 
+typedef struct Prober {
+    ChatProbeFn *fn;
+    const void *chat;
+    int r; /* 0 or a negative errno */
+} Prober;
+
 /* Renders messages; false: the template refuses them, and the text is empty. */
-static bool render(const ChatTemplate *chat, const ChatMessage *messages, size_t n, bool has_tools, bool as_text,
-                   StrBuf *text, int *rp) {
-    const ChatInput input = { .messages = messages,
-                              .n_messages = n,
-                              .tools = has_tools ? PROBE_TOOLS : NULL,
-                              .tools_bytes = has_tools ? sizeof(PROBE_TOOLS) - 1 : 0,
-                              .call_form = as_text ? CHAT_CALLS_AS_TEXT : CHAT_CALLS_AS_OBJECT };
-    ErrText err;
+static bool render(Prober *prober, const ChatMessage *messages, size_t n, bool has_tools, bool as_text, StrBuf *text) {
+    const ChatProbe probe = {
+        .messages = messages, .n_messages = n, .tools = has_tools ? PROBE_TOOLS : NULL, .as_text = as_text
+    };
     int r;
 
     str_buf_truncate(text, 0);
-    r = chat_template_render(chat, NULL, &input, text, &err);
+    r = prober->fn(prober->chat, &probe, text);
     if (r < 0)
-        *rp = r;
+        prober->r = r;
     if (r)
         str_buf_truncate(text, 0);
     return !r && text->data;
@@ -64,10 +65,10 @@ static bool is_same(const StrBuf *a, const StrBuf *b) {
 }
 
 /* Renders a call and its result, or the call alone if the template refuses the result or leaves it out. */
-static void probe_form(ChatCalls *calls, const ChatTemplate *chat, bool as_text, StrBuf *text, int *rp) {
+static void probe_form(ChatCalls *calls, Prober *prober, bool as_text, StrBuf *text) {
     _cleanup_(str_buf_deinit) StrBuf whole = STR_BUF_NULL;
-    const bool is_whole = render(chat, probe_messages, 3, true, as_text, &whole, rp),
-               is_call = render(chat, probe_messages, 2, true, as_text, text, rp);
+    const bool is_whole = render(prober, probe_messages, 3, true, as_text, &whole),
+               is_call = render(prober, probe_messages, 2, true, as_text, text);
 
     calls->as_text = as_text;
     calls->drops_results = is_call && (!is_whole || is_same(&whole, text));
@@ -75,24 +76,24 @@ static void probe_form(ChatCalls *calls, const ChatTemplate *chat, bool as_text,
         str_buf_append(text, whole.data, whole.len_bytes);
 }
 
-int chat_calls_probe(ChatCalls *calls, const ChatTemplate *chat) {
+int chat_calls_probe(ChatCalls *calls, bool reads_tools, ChatProbeFn *fn, const void *chat) {
+    Prober prober = { .fn = fn, .chat = chat };
     static const ChatMessage without[] = { PROBE_USER, { .role = CHAT_ROLE_ASSISTANT, .text = "" } };
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, other = STR_BUF_NULL;
     CallEvidence *evidence = &calls->evidence;
-    int r = 0;
 
-    evidence->takes_tools = (chat_template_takes(chat) & CHAT_TAKES_TOOLS) != 0 || calls->tools_in_system;
-    if (evidence->takes_tools && !calls->tools_in_system && render(chat, probe_messages, 1, false, false, &other, &r) &&
-        render(chat, probe_messages, 1, true, false, &text, &r))
+    evidence->takes_tools = reads_tools || calls->tools_in_system;
+    if (evidence->takes_tools && !calls->tools_in_system && render(&prober, probe_messages, 1, false, false, &other) &&
+        render(&prober, probe_messages, 1, true, false, &text))
         evidence->takes_tools = !is_same(&text, &other);
-    if (render(chat, probe_messages, 1, false, false, &other, &r))
-        calls->drops_system = !render(chat, probe_system, 2, false, false, &text, &r) || is_same(&text, &other);
+    if (render(&prober, probe_messages, 1, false, false, &other))
+        calls->drops_system = !render(&prober, probe_system, 2, false, false, &text) || is_same(&text, &other);
     /* An object is what transformers gives. The text is for templates that fail with it or write it as Python does. */
-    probe_form(calls, chat, false, &text, &r);
+    probe_form(calls, &prober, false, &text);
     if (!text.len_bytes || has(&text, "'" CALL_PROBE_KEY "': '")) {
         ChatCalls as_text = *calls;
 
-        probe_form(&as_text, chat, true, &other, &r);
+        probe_form(&as_text, &prober, true, &other);
         if (has(&other, CALL_PROBE_ARGUMENTS)) {
             *calls = as_text;
             str_buf_truncate(&text, 0);
@@ -101,10 +102,10 @@ int chat_calls_probe(ChatCalls *calls, const ChatTemplate *chat) {
     }
     evidence->written = text.len_bytes ? call_formats_written(text.data) : NULL;
     /* A template that refuses the call has reasons of its own, which it tells. */
-    if (text.len_bytes && render(chat, without, 2, true, false, &other, &r))
+    if (text.len_bytes && render(&prober, without, 2, true, false, &other))
         calls->drops_calls = is_same(&text, &other);
     evidence->writes_calls = text.len_bytes && !calls->drops_calls && has(&text, CALL_PROBE_KEY);
-    return str_buf_failed(&text) || str_buf_failed(&other) ? err_raise(-ENOMEM) : r;
+    return str_buf_failed(&text) || str_buf_failed(&other) ? err_raise(-ENOMEM) : prober.r;
 }
 
 /* --- rewriting ---------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_TEXT_CHAT_CALLS_H
 #define COORDGEN_TEXT_CHAT_CALLS_H
 
+#include "base/strings/str_buf.h"
 #include "text/chat/call_formats.h"
 #include "text/chat/call_tools.h"
 #include "text/chat/chat_message.h"
@@ -24,10 +25,19 @@ typedef struct ChatRewriting {
     char *tools; /* JSON text for the system message; NULL: none */
 } ChatRewriting;
 
-struct ChatTemplate;
+/* A small conversation to be rendered. */
+typedef struct ChatProbe {
+    const ChatMessage *messages;
+    size_t n_messages;
+    const char *tools; /* JSON; NULL: none */
+    bool as_text;      /* arguments of calls are given as text */
+} ChatProbe;
 
-/* Finds out how a template takes calls. 0 or -ENOMEM. */
-int chat_calls_probe(ChatCalls *calls, const struct ChatTemplate *chat);
+/* Renders a probe with the template. 0, -errno; other conditions: the template refuses it. */
+typedef int ChatProbeFn(const void *chat, const ChatProbe *probe, StrBuf *text);
+
+/* Finds out how a template takes calls. reads_tools: it names them. 0 or -ENOMEM. */
+int chat_calls_probe(ChatCalls *calls, bool reads_tools, ChatProbeFn *fn, const void *chat);
 
 /* Whether the messages or tools of a request have to be rewritten. */
 bool chat_calls_rewrites(const ChatCalls *calls, const CallShape *shape, const ChatMessage *messages, size_t n,

@@ -26,6 +26,20 @@ static int read_marks(ChatTemplate *chat, const char *text, size_t len_bytes) {
     return r;
 }
 
+static int render_probe(const void *chat, const ChatProbe *probe, StrBuf *text) {
+    const ChatInput input = { .messages = probe->messages,
+                              .n_messages = probe->n_messages,
+                              .tools = probe->tools,
+                              .tools_bytes = probe->tools ? strlen(probe->tools) : 0,
+                              .call_form = probe->as_text ? CHAT_CALLS_AS_TEXT : CHAT_CALLS_AS_OBJECT };
+
+    return chat_template_render(chat, NULL, &input, text, NULL);
+}
+
+static int probe_calls(ChatTemplate *chat) {
+    return chat_calls_probe(&chat->calls, (chat_template_takes(chat) & CHAT_TAKES_TOOLS) != 0, render_probe, chat);
+}
+
 int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) {
     int r;
 
@@ -33,7 +47,7 @@ int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) 
     r = jinja_template_new(&chat->jinja, text, len_bytes, &chat->why);
     if (r >= 0)
         r = read_marks(chat, text, len_bytes);
-    return r || !chat->jinja ? r : chat_calls_probe(&chat->calls, chat);
+    return r || !chat->jinja ? r : probe_calls(chat);
 }
 
 /* Reads the file's template of a key, if there is one, into *jinjap or *why. 0 or -ENOMEM. */
@@ -93,7 +107,7 @@ int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *giv
         r = read_template(chat, file, TOKENIZER_KEY_CHAT_TEMPLATE_TOOLS, &chat->tool_jinja, &chat->has_tool_template,
                           &chat->tool_why);
     read_other_names(chat, file);
-    return r || !(chat->jinja || chat->tool_jinja) ? r : chat_calls_probe(&chat->calls, chat);
+    return r || !(chat->jinja || chat->tool_jinja) ? r : probe_calls(chat);
 }
 
 void chat_template_deinit(ChatTemplate *chat) {

@@ -17,10 +17,6 @@
 #include "base/min_max.h"
 #include "base/system/cpu.h"
 
-#if !defined(SUM_OF_LEVELS)
-_Static_assert(ATTENTION_KEY_BIAS == 0, "a bias needs sum_of_levels()");
-#endif
-
 /* Rows whose greatest value is smaller count as zero, so that no scale is subnormal. */
 #define LEAST_ROW 0x1p-60f
 
@@ -180,14 +176,15 @@ static void attention_store(const KvHead *kv, size_t position, const float *k, c
 
 /* --- queries ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the sum that takes the keys' bias off a row-head's products. Levels are filled up with zeros. */
-LANES_INLINE int32_t start_of(const int8_t *levels, size_t levels_bytes) {
-#if defined(SUM_OF_LEVELS)
-    return -ATTENTION_KEY_BIAS * sum_of_levels(levels, levels_bytes);
-#else
-    return 0;
-#endif
+#if !defined(SUM_OF_LEVELS)
+static __attribute__((unused)) int32_t sum_of_levels(const int8_t *levels, size_t n) {
+    int32_t sum = 0;
+
+    for (size_t d = 0; d < n; d++)
+        sum += levels[d];
+    return sum;
 }
+#endif
 
 static void attention_queries(AttentionQueries *queries, size_t at, const float *q, size_t n, const float *balance,
                               float factor) {
@@ -205,7 +202,7 @@ static void attention_queries(AttentionQueries *queries, size_t at, const float 
         }
         queries->factors[at + i] = levels_of(head, head_size, levels) * factor;
         memset(levels + head_size, 0, levels_bytes - head_size);
-        queries->starts[at + i] = start_of(levels, levels_bytes);
+        queries->starts[at + i] = ATTENTION_KEY_BIAS ? -ATTENTION_KEY_BIAS * sum_of_levels(levels, levels_bytes) : 0;
     }
 }
 

@@ -301,12 +301,12 @@ static __attribute__((noinline)) int32_t any_weights_of(const float *scores, con
  *
  *  - A weight below 1/2 is 0, and so is its part of the normaliser. Powers below 2^-63 make nothing else: products with
  *    scales are below 2^(greatest + 15 + power - 63). Masked positions have such powers.
- *  - No weight exceeds 32639. A score + exponent is T at most, once rounded, so the exact sum is at most T + 2^-16, as
- *    T is 512 at most. The distance of such a score from S is within 124 and is rounded by 2^-18. The weight grows by
- *    0.44 at most, all other roundings included, and is then rounded to nearest.
+ *  - No weight exceeds 32639. A score + exponent is at most T, an integer below 512, once rounded, so the exact sum is at
+ *    most T + 2^-16. Such a score is within 41 of S, and its distance is rounded by 2^-19. The weight grows by 0.41 at
+ *    most, all other roundings included, and is then rounded to nearest.
  *  - All factors are powers of two, and no product with them is subnormal or too great. */
 LANES_INLINE bool is_usual(float value_unit, float power, float greatest_exponent) {
-    return fabsf(value_unit) <= 512 && fabsf(power) <= 60 && power + greatest_exponent <= 40;
+    return fabsf(value_unit) < 512 && fabsf(power) <= 60 && power + greatest_exponent <= 40;
 }
 
 /* Makes weights like any_weights_of(). The power of two of all weights is a factor of 2^x from the start, and comes off

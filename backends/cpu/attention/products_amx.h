@@ -119,27 +119,23 @@ static inline void key_round(KeyProducts *products) {
         _tile_loadd(2, *products->starts, TILE_ROW_BYTES);
         _tile_loadd(3, *products->starts, TILE_ROW_BYTES);
     }
+/* Tile numbers are literals, so both kinds of rounds are written from one text. */
+#define KEY_PRODUCTS(sum, levels_tile, keys_tile)                                                                      \
+    _tile_loadd(keys_tile, keys + (sum)*TILE_ROW_BYTES, KEY_TILE_STRIDE);                                              \
+    _tile_dpbsud(sum, levels_tile, keys_tile)
+#define KEY_ROUND(levels_tile, keys_tile)                                                                              \
+    _tile_loadd(levels_tile, levels, levels_bytes);                                                                    \
+    KEY_PRODUCTS(0, levels_tile, keys_tile);                                                                           \
+    KEY_PRODUCTS(1, levels_tile, keys_tile);                                                                           \
+    KEY_PRODUCTS(2, levels_tile, keys_tile);                                                                           \
+    KEY_PRODUCTS(3, levels_tile, keys_tile)
     if (products->head_size - products->d >= TILE_ROW_BYTES) {
-        _tile_loadd(4, levels, levels_bytes);
-        _tile_loadd(6, keys, KEY_TILE_STRIDE);
-        _tile_dpbsud(0, 4, 6);
-        _tile_loadd(6, keys + TILE_ROW_BYTES, KEY_TILE_STRIDE);
-        _tile_dpbsud(1, 4, 6);
-        _tile_loadd(6, keys + 2 * TILE_ROW_BYTES, KEY_TILE_STRIDE);
-        _tile_dpbsud(2, 4, 6);
-        _tile_loadd(6, keys + 3 * TILE_ROW_BYTES, KEY_TILE_STRIDE);
-        _tile_dpbsud(3, 4, 6);
+        KEY_ROUND(4, 6);
     } else {
-        _tile_loadd(5, levels, levels_bytes);
-        _tile_loadd(7, keys, KEY_TILE_STRIDE);
-        _tile_dpbsud(0, 5, 7);
-        _tile_loadd(7, keys + TILE_ROW_BYTES, KEY_TILE_STRIDE);
-        _tile_dpbsud(1, 5, 7);
-        _tile_loadd(7, keys + 2 * TILE_ROW_BYTES, KEY_TILE_STRIDE);
-        _tile_dpbsud(2, 5, 7);
-        _tile_loadd(7, keys + 3 * TILE_ROW_BYTES, KEY_TILE_STRIDE);
-        _tile_dpbsud(3, 5, 7);
+        KEY_ROUND(5, 7);
     }
+#undef KEY_ROUND
+#undef KEY_PRODUCTS
     products->d += TILE_ROW_BYTES;
     if (products->d < products->head_size)
         return;

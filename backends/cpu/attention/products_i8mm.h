@@ -6,6 +6,7 @@
 #define COORDGEN_BACKENDS_CPU_ATTENTION_PRODUCTS_I8MM_H
 
 #include "backends/cpu/attention/products_sdot.h"
+#include "backends/cpu/attention/products_values_neon.h"
 
 enum {
     KEYS_PAIRS = 3,         /* pairs of row-heads x 8 pairs of positions: 24 sums */
@@ -160,32 +161,18 @@ LANES_INLINE void values_tile(const uint8_t *weights, size_t stride_bytes, const
                       rows_1(sum[r][2 * c], sum[r][2 * c + 1]));
 }
 
-typedef void ValuesPanel(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts,
-                         size_t head_size, int32_t *outputs);
-
-#define VALUES_PANEL(n_rows, n_vectors)                                                                                \
-    static void values_##n_rows(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values,              \
-                                size_t n_parts, size_t head_size, int32_t *outputs) {                                  \
-        for (size_t d = 0; d < head_size; d += 4 * n_vectors)                                                          \
-            values_tile(weights, stride_bytes, values, n_parts, head_size, d, outputs, n_rows, n_vectors);             \
-    }
-VALUES_PANEL(1, 4)
-VALUES_PANEL(2, 4)
-VALUES_PANEL(3, 2)
-VALUES_PANEL(4, 2)
-VALUES_PANEL(5, 2)
-VALUES_PANEL(6, 2)
+VALUES_PANEL(1, 16, 1, 4)
+VALUES_PANEL(2, 16, 2, 4)
+VALUES_PANEL(3, 8, 3, 2)
+VALUES_PANEL(4, 8, 4, 2)
+VALUES_PANEL(5, 8, 5, 2)
+VALUES_PANEL(6, 8, 6, 2)
 
 static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
                                size_t n_parts, size_t head_size, int32_t *outputs) {
     static ValuesPanel *const panels[VALUES_ROWS] = { values_1, values_2, values_3, values_4, values_5, values_6 };
-    const size_t n_panels = (n + VALUES_ROWS - 1) / VALUES_ROWS;
 
-    for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
-        next = n * (p + 1) / n_panels;
-        panels[next - row - 1](weights + row * stride_bytes, stride_bytes, values, n_parts, head_size,
-                               outputs + row * head_size);
-    }
+    values_by_panels(panels, VALUES_ROWS, weights, stride_bytes, n, values, n_parts, head_size, outputs);
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/cpu/attention/kv_head.h"
+#include "backends/cpu/attention/products_values_neon.h"
 #include "backends/numeric/lanes.h"
 
 enum {
@@ -148,30 +149,16 @@ LANES_INLINE void values_tile(const uint8_t *weights, size_t stride_bytes, const
         vst1q_s32(outputs + r * head_size + d + 4 * c, sum[r][c]);
 }
 
-typedef void ValuesPanel(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values, size_t n_parts,
-                         size_t head_size, int32_t *outputs);
-
-#define VALUES_PANEL(n_rows)                                                                                           \
-    static void values_##n_rows(const uint8_t *weights, size_t stride_bytes, const int8_t *const *values,              \
-                                size_t n_parts, size_t head_size, int32_t *outputs) {                                  \
-        for (size_t d = 0; d < head_size; d += 16)                                                                     \
-            values_tile(weights, stride_bytes, values, n_parts, head_size, d, outputs, n_rows);                        \
-    }
-VALUES_PANEL(1)
-VALUES_PANEL(2)
-VALUES_PANEL(3)
-VALUES_PANEL(4)
+VALUES_PANEL(1, 16, 1)
+VALUES_PANEL(2, 16, 2)
+VALUES_PANEL(3, 16, 3)
+VALUES_PANEL(4, 16, 4)
 
 static void products_of_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
                                size_t n_parts, size_t head_size, int32_t *outputs) {
     static ValuesPanel *const panels[VALUES_ROWS] = { values_1, values_2, values_3, values_4 };
-    const size_t n_panels = (n + VALUES_ROWS - 1) / VALUES_ROWS;
 
-    for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
-        next = n * (p + 1) / n_panels;
-        panels[next - row - 1](weights + row * stride_bytes, stride_bytes, values, n_parts, head_size,
-                               outputs + row * head_size);
-    }
+    values_by_panels(panels, VALUES_ROWS, weights, stride_bytes, n, values, n_parts, head_size, outputs);
 }
 
 #endif

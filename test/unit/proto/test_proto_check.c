@@ -291,6 +291,77 @@ static void test_proto_check_tools(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "tokenize.add_generation_prompt");
 }
 
+/* What may be done with tools, and calls in messages. */
+static void test_proto_check_calls(void **state) {
+    Coordgen__V1__ToolChoice choice = COORDGEN__V1__TOOL_CHOICE__INIT;
+    Coordgen__V1__Constraint constraint = COORDGEN__V1__CONSTRAINT__INIT;
+    Coordgen__V1__ToolCall call = COORDGEN__V1__TOOL_CALL__INIT, *calls[PROTO_CALLS_MAX + 1];
+    char long_name[PROTO_CALL_ID_BYTES_MAX + 2];
+    Good good;
+
+    memset(long_name, 'x', sizeof(long_name) - 1);
+    long_name[sizeof(long_name) - 1] = 0;
+    good_init(&good);
+    good.generate.tool_choice = &choice;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.tool_choice");
+    good.generate.tools = (char *)(uintptr_t) "[]";
+    expect(&good, 0, "");
+    choice.mode = (Coordgen__V1__ToolChoiceMode)5;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.tool_choice.mode");
+    choice.mode = COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NAMED;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.tool_choice.name");
+    choice.name = long_name;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.tool_choice.name");
+    choice.name = text_x;
+    expect(&good, 0, "");
+    choice.mode = COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_AUTO;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.tool_choice.name");
+    choice.name = NULL;
+    good.generate.ignore_end = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.ignore_end");
+    good.generate.ignore_end = false;
+    constraint.form_case = COORDGEN__V1__CONSTRAINT__FORM_REGEX;
+    constraint.regex = text_x;
+    good.generate.constraint = &constraint;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.constraint");
+    choice.mode = COORDGEN__V1__TOOL_CHOICE_MODE__TOOL_CHOICE_MODE_NONE;
+    expect(&good, 0, "");
+
+    good_init(&good);
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+        calls[i] = &call;
+    good.message.tool_calls = calls;
+    good.message.n_tool_calls = 1;
+    call.name = text_x;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].tool_calls");
+    good.message.role = COORDGEN__V1__ROLE__ROLE_ASSISTANT;
+    expect(&good, 0, "");
+    good.message.text = NULL;
+    expect(&good, 0, "");
+    good.message.n_tool_calls = ARRAY_LEN(calls);
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].tool_calls");
+    good.message.n_tool_calls = 1;
+    call.name = text_empty;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].tool_calls[0].name");
+    call.name = long_name;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].tool_calls[0].name");
+    call.name = text_x;
+    call.id = long_name;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].tool_calls[0].id");
+    good.message.n_tool_calls = 0;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].text");
+    good.message.text = text_x;
+    good.message.tool_call_id = text_x;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].tool_call_id");
+    good.message.role = COORDGEN__V1__ROLE__ROLE_TOOL;
+    expect(&good, 0, "");
+    good.message.tool_call_id = long_name;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].tool_call_id");
+    good.message.tool_call_id = NULL;
+    good.message.name = long_name;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].name");
+}
+
 /* Thinking and variables of the template need messages; a session of raw prompts keeps answers whole. */
 static void test_proto_check_parts(void **state) {
     static char kwargs[PROTO_KWARGS_BYTES_MAX + 2];
@@ -547,6 +618,7 @@ int main(void) {
         cmocka_unit_test(test_proto_check_pairs),
         cmocka_unit_test(test_proto_check_input),
         cmocka_unit_test(test_proto_check_tools),
+        cmocka_unit_test(test_proto_check_calls),
         cmocka_unit_test(test_proto_check_parts),
         cmocka_unit_test(test_proto_check_lengths),
         cmocka_unit_test(test_proto_check_other_requests),

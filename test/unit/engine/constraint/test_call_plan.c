@@ -14,9 +14,9 @@
 #include "test/unit/text/chat/parts_check.h"
 #include "text/chat/call_formats.h"
 
-#define TOOLS                                                                                                           \
-    "[{\"name\": \"sum\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}}, " \
-    "{\"name\": \"now\"}]"
+#define TOOLS                                                                                                          \
+    "[{\"name\": \"sum\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"integer\"}}, "                         \
+    "\"required\": [\"a\"]}}, {\"name\": \"now\"}]"
 #define SUM "{\"name\": \"sum\", \"arguments\": {\"a\": 12}}"
 #define NOW "{\"name\": \"now\", \"arguments\": {}}"
 
@@ -151,7 +151,8 @@ static void test_call_plan_refused(void **state) {
         int code;
         const char *text;
     } cases[] = {
-        { "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"array\", \"uniqueItems\": true}}}}]",
+        { "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"array\", "
+          "\"uniqueItems\": true}}}}]",
           GRAMMAR_E_UNSUPPORTED, "tool 'f': parameters: #/properties/a: uniqueItems" },
         { "[{\"name\": \"f\", \"parameters\": {\"type\": \"string\"}}]", GRAMMAR_E_SYNTAX,
           "tool 'f': parameters: #: type: arguments are an object" },

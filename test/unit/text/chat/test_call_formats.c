@@ -156,9 +156,9 @@ static void expect_rendered(const char *source, bool offers, const char *wanted)
     }
 }
 
-#define PLAIN                                                                                                           \
-    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no') }}{% endif %}<{{ m.role }}>{{ m.content " \
-    "}}{% endfor %}"
+#define PLAIN                                                                                                          \
+    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no') }}{% endif %}<{{ m.role }}>"             \
+    "{{ m.content }}{% endfor %}"
 
 /* Calls and results that a template would drop become text in the model's format. */
 static void test_call_formats_rewriting(void **state) {

@@ -133,7 +133,7 @@ static int begin_constraint(Generation *generation, ErrText *err) {
 
     if (!constraint->it)
         return 0;
-    least = constraint_least_tokens_at(constraint->it, constraint->entry);
+    least = constraint_least_tokens(constraint->it, constraint->entry);
     if (!constraint->may_be_cut && least > left) {
         const bool is_asked = generation->options.max_tokens == left;
 

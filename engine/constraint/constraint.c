@@ -170,7 +170,7 @@ int constraint_new(Constraint **constraintp, ConstraintPlan *plan, ConstraintVoc
     if (r)
         return r < 0 ? err_set(err, r, "out of memory")
                      : err_set(err, r, "the shortest text of the constraint is too long or too complex to be found");
-    if (constraint_least_tokens(constraint) == CONSTRAINT_NO_END)
+    if (constraint_least_tokens(constraint, 0) == CONSTRAINT_NO_END)
         return err_set(err, CONSTRAINT_E_PLAN, "the model's tokens cannot write any text of the constraint");
     *constraintp = steal(&constraint);
     return 0;
@@ -198,12 +198,8 @@ Constraint *constraint_unref(Constraint *constraint) {
     return NULL;
 }
 
-uint32_t constraint_least_tokens_at(const Constraint *constraint, uint32_t entry) {
+uint32_t constraint_least_tokens(const Constraint *constraint, uint32_t entry) {
     return constraint->segments[constraint_entry(constraint, entry)].least;
-}
-
-uint32_t constraint_least_tokens(const Constraint *constraint) {
-    return constraint_least_tokens_at(constraint, 0);
 }
 
 bool constraint_begins_with_text(const Constraint *constraint, uint32_t entry) {

@@ -22,8 +22,7 @@ DEFINE_CLEANUP(Constraint, constraint_unref)
 
 /* Returns the least number of tokens of a whole answer that begins at an entry, as far as it is known: no answer needs
  * more. */
-uint32_t constraint_least_tokens_at(const Constraint *constraint, uint32_t entry);
-uint32_t constraint_least_tokens(const Constraint *constraint); /* at the plan's start */
+uint32_t constraint_least_tokens(const Constraint *constraint, uint32_t entry);
 /* Whether text of a grammar comes first: then a space that a tokenizer puts before texts counts as text. */
 bool constraint_begins_with_text(const Constraint *constraint, uint32_t entry);
 ConstraintVocabulary *constraint_vocabulary(const Constraint *constraint);

@@ -210,7 +210,7 @@ static void test_thinking_plan_walks(void **state) {
             for (uint32_t entry = 0; entry < _THINKING_PLACE_N; entry++)
                 for (uint32_t i = 0; i < 12; i++) {
                     walk(run, entry, n_vocab, &salt);
-                    walk_in_time(run, entry, n_vocab, constraint_least_tokens_at(constraint, entry) + i, &salt);
+                    walk_in_time(run, entry, n_vocab, constraint_least_tokens(constraint, entry) + i, &salt);
                 }
         }
         world_deinit(&world);

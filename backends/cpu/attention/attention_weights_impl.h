@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scores, units and weights of a block: what stands between attention's two integer products. attention_impl.h includes
  * this header behind the products of its instruction set. */
-#ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_H
-#define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_H
+#ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_IMPL_H
+#define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_IMPL_H
 
 #include <math.h>
 #include <stdbool.h>

@@ -463,8 +463,8 @@ static void observe_rows(Drafting *drafting, uint32_t before) {
                            drafting->step.tops[row].tops, drafting->step.tops[row].n, false);
 }
 
-/* Returns the most probable token at a row that the answer's constraint allows; CONTEXT_NO_TOKEN: none of the row's tops
- * may come. */
+/* Returns the most probable token at a row that the answer's constraint allows; CONTEXT_NO_TOKEN: none of the row's
+ * tops may come. */
 static uint32_t choice_of_target(const Drafting *drafting, uint32_t row) {
     const EngineTops *tops = &drafting->step.tops[row];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A speculator whose text keeps to a grammar: with every set of sources the tokens are those of a plain run, no draft is
- * verified that the grammar refuses, and forced tokens save steps. */
+/* A speculator whose text keeps to a grammar: with every set of sources the tokens are those of a plain run, no draft
+ * is verified that the grammar refuses, and forced tokens save steps. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>

@@ -33,8 +33,9 @@ typedef struct SpecDataOptions {
     size_t max_tokens; /* tokens of an answer */
 } SpecDataOptions;
 
-/* Reads the requests of all files for an engine that outlives them, and prints to standard error how many rows are left out because an answer would
- * exceed the context. Return: 0, -ENOMEM, -errno, or -EINVAL with a text that names file and line. */
+/* Reads the requests of all files for an engine that outlives them, and prints to standard error how many rows are left
+ * out because an answer would exceed the context. Return: 0, -ENOMEM, -errno, or -EINVAL with a text that names file
+ * and line. */
 int spec_data_read(SpecData *data, Engine *engine, const SpecDataOptions *options, ErrText *err);
 void spec_data_deinit(SpecData *data);
 

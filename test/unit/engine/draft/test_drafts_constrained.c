@@ -66,7 +66,8 @@ static int teardown(void **state) {
 
 /* --- grammars ----------------------------------------------------------------------------------------------------- */
 
-/* Appends a literal, which is forced where it stands alone. "cd" is a token, too; "b", which ends answers, is no text. */
+/* Appends a literal, which is forced where it stands alone. "cd" is a token, too; "b", which ends answers, is no
+ * text. */
 static void add_literal(uint64_t *random, StrBuf *text) {
     static const char *const pieces[] = { "a", "c", "cd", "cd", "d", "e", "f", "g", "h" };
 

@@ -8,20 +8,19 @@
 #include "base/memory/account_refusal.h"
 #include "base/strings/byte_text.h"
 
-uint32_t generation_tokens_left(const Generation *generation) {
-    const size_t room = generation->capacity_tokens - generation->tokens.n;
-    const uint32_t max_tokens = generation->options.max_tokens;
-
-    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
-               ? max_tokens - generation->usage.n_output_tokens
-               : (uint32_t)room;
-}
-
 void generation_keep(Generation *generation, bool grows) {
     const GenerationOptions *options = &generation->options;
 
     if (!options->no_reuse && generation->tokens.n)
         sequence_keep(generation->sequence, generation->tokens.ids, options->user, grows, options->pin);
+}
+
+static void text_deinit(GenerationText *text) {
+    str_buf_deinit(&text->pending);
+    str_buf_deinit(&text->unsplit);
+    str_buf_deinit(&text->reasoning);
+    answer_parts_free(text->parts);
+    free(text->stops);
 }
 
 Generation *generation_free(Generation *generation) {
@@ -35,7 +34,7 @@ Generation *generation_free(Generation *generation) {
     sequence_free(generation->sequence);
     embedding_free(generation->embedding);
     token_list_deinit(&generation->tokens);
-    generation_text_deinit(&generation->text);
+    text_deinit(&generation->text);
     bill_settle(&generation->bill);
     free(generation->logits);
     generation_sampling_deinit(&generation->sampling);
@@ -109,11 +108,14 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
 }
 
 /* Counts the memory of trees from the start, because nobody knows when a tree will pay. If it is beyond the user's
- * share, drafts are chains, and the model's own layers do not draft: their passes need that memory even for chains. */
+ * share, drafts are chains, and the model's own layers do not draft: their passes need that memory even for chains. An
+ * answer without a constraint has no source `grammar`. */
 static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
 
+    if (!generation->options.constraint.it)
+        speculation->sources &= ~(1u << SPECULATION_GRAMMAR);
     if (!speculation->sources || generation->embedding || spec_lab_of(speculation->lab)->chains)
         return;
     if (!max_bytes || tree_bytes <= max_bytes - generation_kv_bytes(generation)) {
@@ -133,12 +135,13 @@ static int begin_constraint(Generation *generation, ErrText *err) {
     if (!constraint->it)
         return 0;
     least = constraint_least_tokens(constraint->it, constraint->entry);
-    if (!constraint->may_be_cut && least > left)
-        return err_set(err, GENERATION_E_SHORT,
-                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 "%s", left,
-                       least,
-                       generation->options.max_tokens == left ? ": raise max_tokens"
-                                                              : ": shorten the prompt, or raise the context");
+    if (!constraint->may_be_cut && least > left) {
+        const bool is_asked = generation->options.max_tokens == left;
+
+        return err_set(err, is_asked ? GENERATION_E_SHORT : GENERATION_E_TOO_LONG,
+                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 ": %s",
+                       left, least, is_asked ? "raise max_tokens" : "shorten the prompt, or raise the context");
+    }
     r = answer_constraint_new(&generation->constraint, constraint->it, constraint->entry, !constraint->may_be_cut,
                               engine_accounts(generation->engine));
     return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
@@ -193,6 +196,7 @@ static int begin_drafts(Generation *generation, ErrText *err) {
     r = drafting_new(&generation->drafting, generation->engine,
                      &(DraftingOptions){
                          .speculation = *speculation,
+                         .constraint = { .answer = generation->constraint },
                          .chains = !generation->tree_bytes,
                          .user = generation->options.user,
                          .n_prompt = generation->n_prompt,

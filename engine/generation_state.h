@@ -52,9 +52,15 @@ struct Generation {
 
 /* Whether the token ends the output, and is no part of it. */
 bool generation_ends_with(const Generation *generation, uint32_t token);
-void generation_text_deinit(GenerationText *text);
 /* Returns how many tokens may still come. */
-uint32_t generation_tokens_left(const Generation *generation);
+static inline uint32_t generation_tokens_left(const Generation *generation) {
+    const size_t room = generation->capacity_tokens - generation->tokens.n;
+    const uint32_t max_tokens = generation->options.max_tokens;
+
+    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
+               ? max_tokens - generation->usage.n_output_tokens
+               : (uint32_t)room;
+}
 /* Keeps what was computed for later prompts; grows: more will be computed. */
 void generation_keep(Generation *generation, bool grows);
 /* Ends the generation; `token`: the one that the last text came with, or NULL. 0, -ENOMEM. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/min_max.h"
@@ -272,12 +271,4 @@ int generation_take_token(Generation *generation, uint32_t token, GenerationDelt
         return generation_finish(generation, GENERATION_END_REPETITION, &token, fn, arg);
     give_token(generation, held_back(generation), &token, fn, arg);
     return 0;
-}
-
-void generation_text_deinit(GenerationText *text) {
-    str_buf_deinit(&text->pending);
-    str_buf_deinit(&text->unsplit);
-    str_buf_deinit(&text->reasoning);
-    answer_parts_free(text->parts);
-    free(text->stops);
 }

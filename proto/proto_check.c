@@ -295,6 +295,20 @@ static int constraint_check(const Coordgen__V1__Constraint *constraint, bool ign
     return 0;
 }
 
+/* Refuses what contradicts a limit on the thinking. */
+static int thinking_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
+    if (!generate->has_thinking_tokens)
+        return 0;
+    if (generate->ignore_end)
+        return refuse(fault, "generate.ignore_end",
+                      "with thinking_tokens the answer ends where the model ends it: leave "
+                      "one of them out");
+    if (generate->has_add_generation_prompt && !generate->add_generation_prompt)
+        return refuse(fault, "generate.add_generation_prompt",
+                      "thinking_tokens needs a prompt that begins the answer: leave one of them out");
+    return 0;
+}
+
 static int prompt_tokens_check(const Coordgen__V1__TokenIds *tokens, FrameFault *fault) {
     if (!tokens || !tokens->n_id)
         return refuse(fault, "generate.prompt_tokens", "the prompt is empty");
@@ -379,7 +393,9 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
         return r;
     if (generate->has_session && (r = session_id_check("generate.session", true, generate->session, fault)))
         return r;
-    r = tool_choice_check(generate, fault);
+    r = thinking_check(generate, fault);
+    if (!r)
+        r = tool_choice_check(generate, fault);
     if (r)
         return r;
     if (generate->constraint && (r = constraint_check(generate->constraint, generate->ignore_end, fault)))

@@ -10,7 +10,7 @@ static const char *const source_names[_SPECULATION_N] = {
     [SPECULATION_LOOKUP] = "lookup",   [SPECULATION_SAM] = "sam",
     [SPECULATION_HISTORY] = "history", [SPECULATION_CALIBRATION] = "calibration",
     [SPECULATION_TABLE] = "table",     [SPECULATION_REUSE] = "reuse",
-    [SPECULATION_MODEL] = "model",
+    [SPECULATION_MODEL] = "model",     [SPECULATION_GRAMMAR] = "grammar",
 };
 
 const char *speculation_source_name(SpeculationSource source) {
@@ -29,7 +29,7 @@ static int parse_name(const char *name, size_t len, uint32_t *sources, ErrText *
     }
     return err_set(err, SPECULATION_CHOICE_E_TEXT,
                    "speculation: no source \"%.*s\"; say auto, off, or some of lookup, sam, history, calibration, "
-                   "table, reuse, model with commas between",
+                   "table, reuse, model, grammar with commas between",
                    UTF8_PREFIX(name, MIN(len, 64)));
 }
 

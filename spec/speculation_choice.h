@@ -15,14 +15,15 @@ typedef enum SpeculationSource {
     SPECULATION_TABLE,
     SPECULATION_REUSE,
     SPECULATION_MODEL,
+    SPECULATION_GRAMMAR,
     _SPECULATION_N
 } SpeculationSource;
 
 /* The sources of `auto`: lookup finds nothing that sam does not, calibration little that the table has not. The model
- * takes part where there is one. */
+ * takes part where there is one, the grammar where the text has one. */
 #define SPECULATION_AUTO                                                                                               \
     (1u << SPECULATION_SAM | 1u << SPECULATION_HISTORY | 1u << SPECULATION_TABLE | 1u << SPECULATION_REUSE |           \
-     1u << SPECULATION_MODEL)
+     1u << SPECULATION_MODEL | 1u << SPECULATION_GRAMMAR)
 
 enum {
     SPECULATION_CHOICE_E_TEXT = 1 /* the text names no sources */

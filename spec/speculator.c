@@ -16,6 +16,7 @@ static_assert((int)_SPECULATION_N <= (int)DRAFT_SOURCES_MAX, "a source has a num
 
 struct Speculator {
     Drafter drafters[_SPECULATION_N]; /* off without ops */
+    GrammarDrafter *grammar;          /* NULL: the text has none, or there was no memory to look ahead in it */
     const SpecLab *lab;
     void *policy; /* state of the lab's policy; NULL: the lab has none */
     DraftValue value;
@@ -48,8 +49,16 @@ static ModelDrafter *model_of(const Speculator *speculator) {
     return speculator->drafters[SPECULATION_MODEL].self;
 }
 
+/* Makes what cuts drafts by the grammar, if the text has one. Without memory drafts are whole: the target refuses what
+ * the grammar refuses. */
+static void begin_grammar(Speculator *speculator, AccountTable *accounts, DraftGrammar grammar) {
+    if (grammar.ops && grammar_drafter_new(accounts, grammar, &speculator->grammar))
+        speculator->grammar = NULL;
+}
+
 /* Makes a source. Without memory the drafter has no ops: the source is off. */
-static Drafter drafter_new(SpeculationSource source, AccountTable *accounts, const SpeculatorOptions *options) {
+static Drafter drafter_new(const Speculator *speculator, SpeculationSource source, AccountTable *accounts,
+                           const SpeculatorOptions *options) {
     ContinuationTable *table;
     Calibration *calibration;
     HistoryReader *reader;
@@ -87,6 +96,10 @@ static Drafter drafter_new(SpeculationSource source, AccountTable *accounts, con
         if (options->history && !history_reader_new(options->history, &reader))
             return (Drafter){ &history_drafter_ops, reader };
         break;
+    case SPECULATION_GRAMMAR:
+        if (speculator->grammar)
+            return (Drafter){ &grammar_drafter_ops, speculator->grammar };
+        break;
     case _SPECULATION_N:
         break;
     }
@@ -97,7 +110,7 @@ static void turn_on(Speculator *speculator, SpeculationSource source, AccountTab
                     const SpeculatorOptions *options) {
     Drafter *drafter = &speculator->drafters[source];
 
-    *drafter = drafter_new(source, accounts, options);
+    *drafter = drafter_new(speculator, source, accounts, options);
     if (!drafter->ops)
         return;
     speculator->report->sources |= 1u << source;
@@ -116,6 +129,7 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
     speculator->chains = options->chains;
     speculator->lab = spec_lab_of(options->lab);
     draft_value_init(&speculator->value);
+    begin_grammar(speculator, accounts, options->grammar);
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         if (options->sources >> source & 1)
             turn_on(speculator, source, accounts, options);
@@ -135,6 +149,7 @@ void speculator_free(Speculator *speculator) {
         return;
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         free_source(speculator, source);
+    grammar_drafter_free(speculator->grammar);
     if (speculator->policy)
         speculator->lab->policy->end(speculator->policy);
     free(speculator);
@@ -249,6 +264,8 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
         limits.nodes_max = most;
     if (!speculator->has_text)
         limits.nodes_max = 0;
+    if (speculator->grammar)
+        grammar_drafter_begin(speculator->grammar);
     *step = (SpeculatorModelStep){ 0 };
     step->has_drafted = follow_within(speculator, model) &&
                         has_answered(speculator, draft_with_model(speculator, sources, limits, costs, model, tree));
@@ -258,7 +275,22 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
 }
 
 DraftSources speculator_drafters(const Speculator *speculator) {
-    return (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats };
+    return (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats, speculator->grammar };
+}
+
+/* Returns the grammar's place at a row. Trees are shallow, and most rows' places exist. */
+static uint32_t place_of(const Speculator *speculator, const DraftTree *tree, uint32_t row) {
+    uint32_t way[DRAFT_ROWS_MAX], n = 0, place = grammar_drafter_root(speculator->grammar);
+
+    for (; row; row = (uint32_t)tree->parents[row])
+        way[n++] = tree->tokens[row];
+    while (n)
+        place = grammar_drafter_step(speculator->grammar, place, way[--n]);
+    return place;
+}
+
+bool speculator_allows(const Speculator *speculator, const DraftTree *tree, uint32_t row, uint32_t token) {
+    return !speculator->grammar || grammar_drafter_allows(speculator->grammar, place_of(speculator, tree, row), token);
 }
 
 /* Returns how many tokens the tree without the model would have given on this path. The statistics learn from that

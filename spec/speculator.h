@@ -10,6 +10,7 @@
 #include "base/memory/account.h"
 #include "spec/draft_report.h"
 #include "spec/sources/context_map.h"
+#include "spec/sources/grammar_drafter.h"
 #include "spec/sources/history.h"
 #include "spec/speculation_choice.h"
 #include "spec/tree/draft_growth.h"
@@ -22,6 +23,7 @@ typedef struct SpeculatorOptions {
     const SourceStats *stats; /* statistics of the user's earlier generations, or NULL; copied */
     History *history;         /* for the source "history"; may go before the speculator. NULL: none */
     DraftModel model;         /* for the source "model"; outlives the speculator. No ops: none */
+    DraftGrammar grammar;     /* of the text, for the source "grammar" and to cut drafts; outlives the speculator */
     const SpecLab *lab;       /* NULL in the product; outlives the speculator */
     DraftReport *report;      /* zeroed here, then counts sources, nodes and lengths; outlives the speculator */
 } SpeculatorOptions;
@@ -54,6 +56,8 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
                       DraftTree *tree);
 /* Returns the drafters behind the tree that was drafted last, valid until the next call that changes the speculator. */
 DraftSources speculator_drafters(const Speculator *speculator);
+/* Returns whether the grammar allows a token behind a row of the step's tree; true where the text has none. */
+bool speculator_allows(const Speculator *speculator, const DraftTree *tree, uint32_t row, uint32_t token);
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
 const SourceStats *speculator_stats(const Speculator *speculator);

@@ -43,7 +43,7 @@ typedef struct Tile {
     uint64_t queue_ns;     /* out, of both */
 } Tile;
 
-/* What is left of a call, and the tiles under way. */
+/* Holds the rest of a call, and the tiles under way. */
 typedef struct Walk {
     NpuBackend *self;
     const AttentionCall *call;
@@ -218,7 +218,7 @@ static uint64_t part_mask(size_t begin, size_t end, size_t first) {
     return from < to ? UINT64_MAX << (from - first) & UINT64_MAX >> (first + KV_BLOCK - to) : 0;
 }
 
-/* Sets masks, and the cache blocks. A part that nobody reads may have no cache block: the tile has another one there. */
+/* Sets masks and cache blocks. A part that nobody reads may have no cache block; the tile has another one there. */
 static void set_parts(Tile *tile) {
     const Piece *piece = &tile->piece;
     const KvLayer *layer = &piece->call->kv;

@@ -52,8 +52,8 @@ LANES_INLINE PartF part_exp2(PartF x) {
     return part_exp2_unlimited(part_greater(x, part_of(-125)), &factors);
 }
 
-/* Returns part_exp2(x) times the power of the factors, 2^-60 to 2^60, for x >= -63. Lesser x, -infinity among them, give
- * some number from 0 to 2^-62 times the power. */
+/* Returns part_exp2(x) times the power of the factors, 2^-60 to 2^60, for x >= -63. Lesser x, -infinity among them,
+ * give some number from 0 to 2^-62 times the power. */
 LANES_INLINE PartF part_exp2_times(PartF x, const Exp2Factors *factors) {
 #if LANES_PART < 16
     x = part_greater(x, part_of(-63));

@@ -157,7 +157,7 @@ const Setting config_settings[] = {
     CHOICE(
         "op-placement", load.op_placement, RESTART, "profile", op_placement_choices,
         "where products run in steps of several chunks of the npu device: profile (where the whole is measured to be "
-        "sooner done) or npu (all of them)"),
+        "sooner done), npu (all of matrices there), or all (of attention, too)"),
     CHOICE("isa", load.isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", load.threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
@@ -174,8 +174,8 @@ const Setting config_settings[] = {
            "greedy (the likeliest one)"),
     SOURCES("speculation", generations.speculation, LIVE, "auto",
             "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, "
-            "sam, history, calibration, table, reuse, model with commas between; requests may ask for others, and the "
-            "output is the same"),
+            "sam, history, calibration, table, reuse, model, grammar with commas between; requests may ask for others, "
+            "and the output is the same"),
     SWITCH("draftdb", draft_db.is_on, RESTART, "yes",
            "keep what finished requests have answered, on disk, for drafts of the same user's later ones"),
     PATH("draftdb-dir", draft_db.dir, NULL, "folder of that database, its own"),

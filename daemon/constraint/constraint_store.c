@@ -16,19 +16,13 @@
 #include "base/system/c_library.h"
 #include "base/system/thread.h"
 #include "daemon/constraint/constraint_cache.h"
+#include "daemon/constraint/constraint_turns.h"
 #include "engine/constraint/engine_vocabulary.h"
 
 enum {
-    NICENESS = 10, /* running requests have precedence */
-    USERS_MAX = 64,
+    NICENESS = 10,               /* running requests have precedence */
     COMPILE_BYTES_MIN = 4 << 20, /* memory that a compilation needs to begin */
 };
-
-/* The time that a user's errands have taken, on a clock that leaves idle users no claim. */
-typedef struct UserTime {
-    uint32_t uid;
-    uint64_t until_ns; /* 0: a free place */
-} UserTime;
 
 struct ConstraintStore {
     AccountTable *accounts; /* const */
@@ -43,43 +37,8 @@ struct ConstraintStore {
     ConstraintErrandList done;  /* lock */
     bool is_stopping;           /* lock */
     bool wants_sweep;           /* lock */
-    UserTime times[USERS_MAX];  /* lock */
-    uint64_t clock_ns;          /* lock: until_ns of the last user served, before that */
+    ConstraintTurns turns;      /* lock */
 };
-
-/* ---- turns ------------------------------------------------------------------------------------------------------- */
-
-/* Returns the user's place; a new user takes a free one, or that of the user who has waited for least. */
-static UserTime *time_of(ConstraintStore *store, uint32_t uid) {
-    UserTime *least = &store->times[0];
-
-    for (size_t i = 0; i < USERS_MAX; i++) {
-        if (store->times[i].until_ns && store->times[i].uid == uid)
-            return &store->times[i];
-        if (store->times[i].until_ns < least->until_ns)
-            least = &store->times[i];
-    }
-    *least = (UserTime){ uid, MAX(store->clock_ns, UINT64_C(1)) };
-    return least;
-}
-
-/* Returns the first errand of the user whose errands have taken least time; NULL: the queue is empty. */
-static ConstraintErrand *next_of_queue(ConstraintStore *store) {
-    ConstraintErrand *errand, *next = NULL;
-    uint64_t least_ns = UINT64_MAX;
-
-    TAILQ_FOREACH (errand, &store->queue, link) {
-        const uint64_t until_ns = time_of(store, errand->uid)->until_ns;
-
-        if (until_ns >= least_ns)
-            continue;
-        least_ns = until_ns;
-        next = errand;
-    }
-    if (next)
-        store->clock_ns = least_ns;
-    return next;
-}
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
@@ -147,7 +106,7 @@ static ConstraintErrand *next_errand(ConstraintStore *store) {
     ConstraintErrand *errand = NULL;
 
     pthread_mutex_lock(&store->lock);
-    while (!store->is_stopping && !(errand = next_of_queue(store))) {
+    while (!store->is_stopping && !(errand = constraint_turns_next(&store->turns, &store->queue))) {
         if (store->wants_sweep)
             constraint_cache_sweep(&store->cache);
         store->wants_sweep = false;
@@ -169,12 +128,10 @@ static void *constraint_store_run(void *arg) {
     while ((errand = next_errand(store))) {
         const uint64_t start_ns = clock_now_ns();
         const uint64_t one = 1;
-        UserTime *time;
 
         serve(store, errand);
         pthread_mutex_lock(&store->lock);
-        time = time_of(store, errand->uid);
-        time->until_ns = MAX(time->until_ns, store->clock_ns) + (clock_now_ns() - start_ns);
+        constraint_turns_took(&store->turns, errand->uid, clock_now_ns() - start_ns);
         errand->stage = CONSTRAINT_ERRAND_DONE;
         TAILQ_INSERT_TAIL(&store->done, errand, link);
         pthread_mutex_unlock(&store->lock);
@@ -237,8 +194,6 @@ ConstraintStore *constraint_store_free(ConstraintStore *store) {
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 int constraint_store_submit(ConstraintStore *store, ConstraintErrand *errand) {
-    UserTime *time;
-
     if (!store->is_started) {
         int r = thread_start(&store->thread, "constraint", constraint_store_run, store);
 
@@ -247,8 +202,7 @@ int constraint_store_submit(ConstraintStore *store, ConstraintErrand *errand) {
         store->is_started = true;
     }
     pthread_mutex_lock(&store->lock);
-    time = time_of(store, errand->uid);
-    time->until_ns = MAX(time->until_ns, store->clock_ns);
+    constraint_turns_arrive(&store->turns, errand->uid);
     errand->stage = CONSTRAINT_ERRAND_QUEUED;
     TAILQ_INSERT_TAIL(&store->queue, errand, link);
     pthread_cond_signal(&store->wake);

@@ -17,9 +17,10 @@ static Coordgen__V1__SpeculationOff why_off(const Explanation *explanation) {
     return COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_UNSPECIFIED;
 }
 
-/* Tells whether to leave a source out. Most models have no draft model, so its absence under `auto` is no news. */
+/* Tells whether to leave a source out. Most models have no draft model and most answers no grammar, so their absence
+ * under `auto` is no news. */
 static bool is_beside_the_point(const Explanation *explanation, SpeculationSource source) {
-    return source == SPECULATION_MODEL && explanation->sources == SPECULATION_AUTO &&
+    return (source == SPECULATION_MODEL || source == SPECULATION_GRAMMAR) && explanation->sources == SPECULATION_AUTO &&
            !(explanation->report && explanation->report->sources >> source & 1);
 }
 

@@ -10,9 +10,9 @@
 
 typedef struct AnswerConstraint AnswerConstraint;
 
-/* Makes the constraint of an answer that begins at an entry of the plan. Its memory is charged to the account of activations: it grows with the states
- * that the answer meets. ends_in_time: the answer becomes whole before the last token that may come.
- * constraint_least_tokens() may come then. 0; ACCOUNT_E_LIMIT: no memory; -errno. */
+/* Makes the constraint of an answer that begins at an entry of the plan. Its memory is charged to the account of
+ * activations: it grows with the states that the answer meets. ends_in_time: the answer becomes whole before the last
+ * token that may come; room for constraint_least_tokens() is needed then. 0; ACCOUNT_E_LIMIT: no memory; -errno. */
 int answer_constraint_new(AnswerConstraint **answerp, Constraint *constraint, uint32_t entry, bool ends_in_time,
                           AccountTable *accounts);
 AnswerConstraint *answer_constraint_free(AnswerConstraint *answer);

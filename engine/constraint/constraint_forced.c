@@ -5,6 +5,8 @@
 
 #include "base/min_max.h"
 #include "base/strings/str_buf.h"
+#include "engine/constraint/constraint_run.h"
+#include "engine/constraint/constraint_private.h"
 #include "engine/constraint/constraint_run_private.h"
 
 enum {

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/min_max.h"
+#include "engine/constraint/constraint_run.h"
+#include "engine/constraint/constraint_private.h"
 #include "engine/constraint/constraint_run_private.h"
 
 #define NO_LIMIT UINT32_MAX
@@ -15,6 +17,10 @@ typedef struct MaskWork {
 
 static void set_bit(uint64_t *mask, uint32_t token) {
     mask[token / 64] |= UINT64_C(1) << (token % 64);
+}
+
+static bool has_bit(const uint64_t *mask, uint32_t token) {
+    return mask[token / 64] >> (token % 64) & 1;
 }
 
 static void clear_bit(uint64_t *mask, uint32_t token) {
@@ -60,7 +66,20 @@ static int add_grammar(const MaskWork *work, ConstraintState state) {
         return 0;
     r = constraint_run_end_call(run, segment, r);
     for (size_t w = 0; w < n_text_words && !r; w++)
-        work->mask[w] |= run->scratch[w];
+        work->mask[w] |= run->scratch[w] & ~run->taken[w];
+    return r;
+}
+
+/* Notes the tokens with which a grammar goes on, in time or not: what comes behind it does not get them. */
+static int take_grammar(const MaskWork *work, ConstraintState state) {
+    ConstraintRun *run = work->run;
+    const ConstraintSegment *segment = constraint_run_segment(run, state);
+    const TokenTrie *trie = constraint_vocabulary_trie(run->constraint->vocabulary);
+    int r = constraint_run_end_call(
+        run, segment, grammar_matcher_mask(constraint_run_begin_call(run, segment), state.grammar, run->scratch));
+
+    for (size_t w = 0; w < TOKEN_MASK_WORDS(token_trie_n_tokens(trie)) && !r; w++)
+        run->taken[w] |= run->scratch[w];
     return r;
 }
 
@@ -98,7 +117,7 @@ static void add_free(const MaskWork *work, ConstraintState state) {
             clear_bit(own, trigger->token);
     }
     for (size_t w = 0; w < n_words(work); w++)
-        work->mask[w] |= own[w];
+        work->mask[w] |= own[w] & ~work->run->taken[w];
     if (segment->free->is_end_allowed)
         set_ends(work);
 }
@@ -108,12 +127,14 @@ static void add_tokens(const MaskWork *work, ConstraintState state) {
     const ConstraintSegment *segment = constraint_run_segment(work->run, state);
     const uint32_t behind = constraint_least_of(constraint, segment->next);
 
-    if (is_in_time(work, constraint_add_tokens(segment->n_tokens - state.count, behind)))
+    if (is_in_time(work, constraint_add_tokens(segment->n_tokens - state.count, behind)) &&
+        !has_bit(work->run->taken, segment->tokens[state.count]))
         set_bit(work->mask, segment->tokens[state.count]);
 }
 
 static void add_choice(const MaskWork *work, const ConstraintSegment *segment) {
-    if (is_in_time(work, constraint_add_tokens(1, constraint_least_of(work->run->constraint, segment->chosen))))
+    if (is_in_time(work, constraint_add_tokens(1, constraint_least_of(work->run->constraint, segment->chosen))) &&
+        !has_bit(work->run->taken, segment->token))
         set_bit(work->mask, segment->token);
 }
 
@@ -122,6 +143,7 @@ static int add_all(const MaskWork *work, ConstraintState state) {
     ConstraintRun *run = work->run;
 
     memset(work->mask, 0, n_words(work) * sizeof(*work->mask));
+    memset(run->taken, 0, n_words(work) * sizeof(*run->taken));
     for (uint32_t i = 0; i <= run->constraint->n_segments; i++) {
         const ConstraintSegment *segment;
         int r;
@@ -144,6 +166,8 @@ static int add_all(const MaskWork *work, ConstraintState state) {
             return r;
         if (segment->kind == CONSTRAINT_GRAMMAR &&
             !grammar_matcher_is_end_allowed(run->matchers[segment->source].it, state.grammar))
+            return r;
+        if (segment->kind == CONSTRAINT_GRAMMAR && segment->next != CONSTRAINT_END && (r = take_grammar(work, state)))
             return r;
         state = constraint_run_enter(run, segment->next);
     }
@@ -183,6 +207,7 @@ int constraint_run_end_tokens(ConstraintRun *run, ConstraintState state, uint32_
     return r;
 }
 
+/* With more tokens left the segment may go on; with fewer only a trigger leads to an end. */
 ConstraintState constraint_run_in_time(const ConstraintRun *run, ConstraintState state, uint32_t n_left) {
     const ConstraintSegment *segment;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans under construction, and the checks that make a constraint of one. */
+#include "engine/constraint/constraint_plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/min_max.h"
-#include "engine/constraint/constraint_private.h"
+#include "engine/constraint/constraint_segment.h"
 
 static void free_segment(ConstraintSegment *segment) {
     grammar_unref(segment->grammar);

@@ -1,30 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Segments as plans and runs know them. Private to engine/constraint/. */
+/* The fields of a constraint. Private to engine/constraint/; constraint.h comes before. */
 #ifndef COORDGEN_ENGINE_CONSTRAINT_PRIVATE_H
 #define COORDGEN_ENGINE_CONSTRAINT_PRIVATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/constraint/constraint.h"
+#include "engine/constraint/constraint_segment.h"
 #include "text/grammar/grammar_matcher.h"
 
 #define CONSTRAINT_NO_END UINT32_MAX /* tokens to an end that cannot be reached */
-
-typedef struct ConstraintSegment {
-    ConstraintKind kind;
-    uint32_t next;     /* GRAMMAR, TOKENS */
-    Grammar *grammar;  /* GRAMMAR: counted */
-    uint32_t source;   /* GRAMMAR: its ConstraintSource */
-    uint32_t *tokens;  /* TOKENS: owned */
-    uint32_t n_tokens; /* at least 1 */
-    uint32_t token;    /* CHOICE: leads to `chosen` */
-    uint32_t chosen;
-    bool is_limited; /* GRAMMAR: to tokens_max tokens, then `over` */
-    uint32_t tokens_max, over;
-    ConstraintFree *free; /* FREE: owned */
-    uint32_t least;       /* tokens of a short way from its start to an end of the answer */
-} ConstraintSegment;
 
 /* A grammar of one or more segments, with a matcher that no run uses. */
 typedef struct ConstraintSource {
@@ -45,9 +30,6 @@ struct Constraint {
     uint32_t n_sources;
     Bill bill;
 };
-
-/* Checks that all segments exist that a plan names, and that their tokens do. 0; as constraint_new(). */
-int constraint_plan_check(const ConstraintPlan *plan, const ConstraintVocabulary *vocabulary, ErrText *err);
 
 /* Takes the spare matcher of a source, or makes one. 0 or -errno. */
 int constraint_take_matcher(Constraint *constraint, uint32_t source, GrammarMatcher **matcherp);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/min_max.h"
+#include "engine/constraint/constraint_private.h"
 #include "engine/constraint/constraint_run_private.h"
 
 enum {
@@ -21,7 +22,8 @@ int constraint_run_new(ConstraintRun **runp, Constraint *constraint) {
     run->constraint = constraint_ref(constraint);
     run->matchers = calloc(MAX(constraint->n_sources, 1u), sizeof(*run->matchers));
     run->scratch = calloc(TOKEN_MASK_WORDS(n_vocab), sizeof(*run->scratch));
-    if (!run->matchers || !run->scratch)
+    run->taken = calloc(TOKEN_MASK_WORDS(n_vocab), sizeof(*run->taken));
+    if (!run->matchers || !run->scratch || !run->taken)
         return err_raise(-ENOMEM);
     for (uint32_t i = 0; i < constraint->n_sources; i++) {
         int r = constraint_take_matcher(constraint, i, &run->matchers[i].it);
@@ -42,6 +44,7 @@ ConstraintRun *constraint_run_free(ConstraintRun *run) {
         constraint_give_matcher(run->constraint, i, run->matchers[i].it);
     free(run->matchers);
     free(run->scratch);
+    free(run->taken);
     constraint_unref(run->constraint);
     free(run);
     return NULL;
@@ -49,7 +52,7 @@ ConstraintRun *constraint_run_free(ConstraintRun *run) {
 
 size_t constraint_run_memory_bytes(const ConstraintRun *run) {
     const uint32_t n_vocab = constraint_vocabulary_n_vocab(run->constraint->vocabulary);
-    size_t n_bytes = sizeof(*run) + TOKEN_MASK_WORDS(n_vocab) * sizeof(*run->scratch);
+    size_t n_bytes = sizeof(*run) + 2 * TOKEN_MASK_WORDS(n_vocab) * sizeof(*run->scratch);
 
     for (uint32_t i = 0; i < run->constraint->n_sources; i++)
         n_bytes += sizeof(run->matchers[i]) + grammar_matcher_memory_bytes(run->matchers[i].it);

@@ -23,9 +23,10 @@ DEFINE_CLEANUP(ConstraintRun, constraint_run_free)
 size_t constraint_run_memory_bytes(const ConstraintRun *run);
 const Constraint *constraint_run_constraint(const ConstraintRun *run);
 
-/* Gives the run fuel for so many rows (1 or more), which the functions below share until the next call: a row takes 5 ms
- * at most, whatever the grammar. A function that lacks fuel returns CONSTRAINT_E_TOO_COMPLEX, and says nothing about the
- * token then. Whoever samples refuels for each row; drafts have fuel of their own, so that they cannot spend a row's. */
+/* Gives the run fuel for so many rows (1 or more), which the functions below share until the next call: a row takes
+ * 5 ms at most, whatever the grammar. A function that lacks fuel returns CONSTRAINT_E_TOO_COMPLEX, and says nothing
+ * about the token then. Whoever samples refuels for each row; drafts have fuel of their own, so that they cannot spend
+ * a row's. */
 void constraint_run_refuel(ConstraintRun *run, uint32_t n_rows);
 /* Before a step: forgets states that take too much memory. All states but *statep become invalid; *statep, the state
  * behind the answer tokens[n], is made anew of them. 0; CONSTRAINT_E_TOO_COMPLEX; -errno. */

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fields of a run. Private to engine/constraint/. */
+/* The fields of a run. Private to engine/constraint/; constraint_run.h and constraint_private.h come before. */
 #ifndef COORDGEN_ENGINE_CONSTRAINT_RUN_PRIVATE_H
 #define COORDGEN_ENGINE_CONSTRAINT_RUN_PRIVATE_H
-
-#include "engine/constraint/constraint_private.h"
-#include "engine/constraint/constraint_run.h"
 
 typedef struct RunMatcher {
     GrammarMatcher *it;
@@ -15,6 +12,7 @@ struct ConstraintRun {
     Constraint *constraint;
     RunMatcher *matchers; /* of the constraint's sources */
     uint64_t *scratch;    /* a mask */
+    uint64_t *taken;      /* a mask: tokens with which a grammar goes on before what follows it */
     uint64_t fuel;
 };
 

@@ -11,8 +11,9 @@
 
 typedef struct ConstraintVocabulary ConstraintVocabulary; /* immutable, counted: any number of threads may use it */
 
-/* Makes the vocabulary of a tokenizer, which runs of constraints use, and which they must not outlive. n_vocab: rows of the model's embedding, which may have more
- * than the tokenizer has tokens. Control tokens are no text. 0 or -errno. */
+/* Makes the vocabulary of a tokenizer. Runs of constraints use the tokenizer and must not outlive it; the vocabulary
+ * itself may. n_vocab: rows of the model's embedding, which may have more than the tokenizer has tokens. Control tokens
+ * are no text. 0 or -errno. */
 int constraint_vocabulary_new(ConstraintVocabulary **vocabularyp, const Tokenizer *tokenizer, uint32_t n_vocab);
 ConstraintVocabulary *constraint_vocabulary_ref(ConstraintVocabulary *vocabulary);
 ConstraintVocabulary *constraint_vocabulary_unref(ConstraintVocabulary *vocabulary); /* NULL is allowed; returns NULL */

@@ -4,6 +4,7 @@
 #define COORDGEN_ENGINE_DRAFTING_H
 
 #include "base/cleanup.h"
+#include "engine/draft/draft_constraint.h"
 #include "engine/draft/draft_options.h"
 #include "engine/step/engine_step.h"
 #include "spec/control/speculation_control.h"
@@ -13,12 +14,13 @@ typedef struct Drafting Drafting;
 
 typedef struct DraftingOptions {
     GenerationSpeculation speculation;
-    bool chains;          /* chains instead of trees: there is no memory for trees */
-    uint64_t user;        /* whose memory of earlier drafts is used and written */
-    size_t n_prompt;      /* tokens of the prompt */
-    uint32_t prompt_rows; /* of these, still to be computed */
-    uint32_t output_max;  /* tokens of output at most */
-    DraftReport *report;  /* zero; filled from now on, and outlives the drafting */
+    DraftConstraint constraint; /* of the answer, which outlives the drafting; all zero: none */
+    bool chains;                /* chains instead of trees: there is no memory for trees */
+    uint64_t user;              /* whose memory of earlier drafts is used and written */
+    size_t n_prompt;            /* tokens of the prompt */
+    uint32_t prompt_rows;       /* of these, still to be computed */
+    uint32_t output_max;        /* tokens of output at most */
+    DraftReport *report;        /* zero; filled from now on, and outlives the drafting */
 } DraftingOptions;
 
 /* What the next step may have of a generation's drafts. */

@@ -133,11 +133,13 @@ int drafting_new(Drafting **draftingp, Engine *engine, const DraftingOptions *op
     drafting->engine = engine;
     drafting->report = options->report;
     drafting->options = *speculation;
+    drafting->constraint = options->constraint;
     drafting->lab = spec_lab_of(speculation->lab);
     drafting->chains = options->chains;
     drafting->user = options->user;
     drafting->n_prompt = options->n_prompt;
     speculator.model = timed_model(drafting);
+    speculator.grammar = draft_constraint_grammar(&drafting->constraint);
     r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
     if (r)
         return r;
@@ -319,6 +321,7 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     size_t left;
 
     append_text(drafting, tokens, n);
+    draft_constraint_begin(&drafting->constraint, tokens, n);
     drafting->step.company = company;
     drafting->step.path[0] = 0;
     drafting->step.n_path = 1;
@@ -460,6 +463,17 @@ static void observe_rows(Drafting *drafting, uint32_t before) {
                            drafting->step.tops[row].tops, drafting->step.tops[row].n, false);
 }
 
+/* Returns the most probable token at a row that the answer's constraint allows; CONTEXT_NO_TOKEN: none of the row's
+ * tops may come. */
+static uint32_t choice_of_target(const Drafting *drafting, uint32_t row) {
+    const EngineTops *tops = &drafting->step.tops[row];
+
+    for (uint32_t i = 0; i < tops->n; i++)
+        if (speculator_allows(drafting->speculator, &drafting->step.tree, row, tops->tops[i].token))
+            return tops->tops[i].token;
+    return CONTEXT_NO_TOKEN;
+}
+
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint64_t head_ns) {
     const DraftTree *tree = &drafting->step.tree;
     DraftReport *report = drafting->report;
@@ -474,7 +488,7 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens, uint
         cut_gone(&drafting->step);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         has_tops = has_tops && drafting->step.tops[row].n;
-        tops[row] = has_tops ? drafting->step.tops[row].tops[0].token : 0;
+        tops[row] = has_tops ? choice_of_target(drafting, row) : 0;
     }
     for (uint32_t i = 1; i < drafting->step.n_path; i++)
         accepted[i - 1] = drafting->step.path[i];

@@ -24,6 +24,7 @@ typedef struct DraftStep {
 struct Drafting {
     Engine *engine;
     GenerationSpeculation options;
+    DraftConstraint constraint;
     const SpecLab *lab;
     bool chains; /* there is no memory for trees, or the laboratory wants none */
     Speculator *speculator;

@@ -22,7 +22,8 @@ typedef struct Calibrated {
     void *plain;   /* state of import_method_plain, whose allocations need no calibration */
 } Calibrated;
 
-/* Puts a matrix of integers of 8 bits on the device, dynamic-row. vectors: those of its layer, by role, for its bias. */
+/* Puts a matrix of integers of 8 bits on the device, dynamic-row. vectors: those of its layer, by role, for its bias
+ * and the balance of attention. */
 int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
                           const float *scales, float *const *vectors, ErrText *err);
 /* Puts the linear's own integers on the device, with the activations that the package will have: static-tensor too. */

@@ -111,7 +111,6 @@ static int sim_run(void *arg, const OpRef *ref, bool is_stolen, ErrText *err) {
     if (sim->queues.joint[ref->group] >> ref->node & 1) {
         sim->now_ns =
             MAX(sim->now_ns, sim->npu_free_ns) + sim->of->times->ns[OP_QUEUE_NPU][ref->node] * share_in(sim, ref);
-        sim->npu_free_ns = sim->now_ns;
     } else {
         sim->now_ns += cpu_ns(sim->of->times, ref->node) * share_in(sim, ref);
     }

@@ -43,8 +43,8 @@ typedef struct OpPlacementCase {
     uint64_t joint; /* nodes of op_queues_attention() that may be joint, a bit each; their times are known */
 } OpPlacementCase;
 
-/* Nodes of each simulated group that the NPU runs or helps with, a bit each. A graph has one shape: the NPU takes as long for a group
- * of few rows as for a whole one, the processors only for the rows that are there. */
+/* Nodes of each simulated group that the NPU runs or helps with, a bit each. A graph has one shape: the NPU takes as
+ * long for a group of few rows as for a whole one, the processors only for the rows that are there. */
 typedef struct OpPlacement {
     uint64_t on_npu[OP_PLACEMENT_GROUPS];
     size_t n_groups;              /* of the last choice; 0: there was none */

@@ -76,8 +76,8 @@ typedef struct OpQueuesSetup {
     uint32_t n_layers;
     uint64_t continues; /* groups that go on with what the one before works on, a bit each; not the first */
     OpOrder order;
-    /* Nodes of each group, of op_queues_products() and op_queues_attention(). The latter are joint: the processors' queue
-     * has them, and both sides work at them. */
+    /* Nodes of each group, of op_queues_products() and op_queues_attention(). The latter are joint: the processors'
+     * queue has them, and both sides work at them. */
     uint64_t on_npu[OP_QUEUES_GROUPS_MAX];
     /* For OP_ORDER_POSITION: if the NPU's queue has more products than these, begun or not, an idle processor takes the
      * first product that is not begun. EdgeFlow: 5. Or OP_STEAL_MEASURED, OP_STEAL_NEVER. */

@@ -9,7 +9,7 @@
 enum {
     DRAFT_NODES_MAX = 63,
     DRAFT_ROWS_MAX = DRAFT_NODES_MAX + 1, /* rows of a step: the root and all nodes */
-    DRAFT_SOURCES_MAX = 7,
+    DRAFT_SOURCES_MAX = 8,
     DRAFT_ROOT = -1 /* the root as a parent: it has no node */
 };
 

@@ -24,6 +24,7 @@ typedef struct Growth {
     uint32_t nodes_max, depth_max;
     bool chain;                                             /* no siblings */
     DraftCursor cursors[DRAFT_ROWS_MAX][DRAFT_SOURCES_MAX]; /* [0]: the root's cursors; [i + 1]: those of node i */
+    uint32_t places[DRAFT_ROWS_MAX];                        /* of the same nodes in the grammar, if there is one */
     Candidate pool[POOL];
     uint8_t order[POOL]; /* slots of the pool: the first n_open hold candidates by falling reach, the others are free */
     uint32_t n_open;
@@ -56,6 +57,29 @@ static Candidate *merged_for(Candidate *merged, uint32_t *np, uint32_t token) {
     return &merged[(*np)++];
 }
 
+/* Removes the choices that the grammar refuses. Ranks count those that are left, because the target chooses among them
+ * alone. */
+static size_t cut_refused(const Growth *g, int at, DraftChoice *choices, size_t n) {
+    size_t n_kept = 0;
+    uint32_t n_cut = 0, last = 0;
+
+    if (!g->sources.grammar)
+        return n;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t rank = choices[i].rank;
+
+        n_cut = rank <= last ? 0 : n_cut; /* some sources begin anew, with choices of another kind */
+        last = rank;
+        if (!grammar_drafter_allows(g->sources.grammar, g->places[at + 1], choices[i].token)) {
+            n_cut++;
+            continue;
+        }
+        choices[n_kept] = choices[i];
+        choices[n_kept++].rank = (uint16_t)(rank - n_cut);
+    }
+    return n_kept;
+}
+
 /* Collects what all sources propose behind a node (-1: the root): each token once, its chance in `reach`. Returns how
  * many. */
 static uint32_t gather(const Growth *g, int at, Candidate *merged) {
@@ -69,6 +93,7 @@ static uint32_t gather(const Growth *g, int at, Candidate *merged) {
         if (!drafter->ops)
             continue;
         n_choices = drafter->ops->choices(drafter->self, g->cursors[at + 1][s], choices, DRAFT_CHOICES_MAX);
+        n_choices = cut_refused(g, at, choices, n_choices);
         proposing |= n_choices ? 1u << s : 0;
         for (size_t i = 0; i < n_choices; i++) {
             Candidate *candidate = merged_for(merged, &n, choices[i].token);
@@ -134,6 +159,9 @@ static void take_best(Growth *g) {
     DraftCursor *cursors = g->cursors[at + 1];
 
     draft_tree_add(g->tree, &best->node);
+    if (g->sources.grammar)
+        g->places[at + 1] =
+            grammar_drafter_step(g->sources.grammar, g->places[best->node.parent + 1], best->node.token);
     for (uint32_t s = 0; s < g->sources.n; s++) {
         const Drafter *drafter = &g->sources.drafters[s];
 
@@ -224,6 +252,8 @@ uint32_t draft_growth_uncut(DraftTree *tree, uint32_t root_token, DraftSources s
     for (uint32_t s = 0; s < sources.n; s++)
         if (sources.drafters[s].ops)
             g.cursors[0][s] = sources.drafters[s].ops->root(sources.drafters[s].self);
+    if (sources.grammar)
+        g.places[0] = grammar_drafter_root(sources.grammar);
     expand(&g, DRAFT_ROOT);
     grow_nodes(&g, costs);
     draft_tree_order(tree);

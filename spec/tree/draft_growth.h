@@ -8,6 +8,7 @@
 
 #include "spec/sources/drafter.h"
 #include "spec/sources/draft_tree.h"
+#include "spec/sources/grammar_drafter.h"
 #include "spec/tree/source_stats.h"
 
 typedef struct DraftLimits {
@@ -28,6 +29,7 @@ typedef struct DraftSources {
     const Drafter *drafters;
     uint32_t n;
     const SourceStats *stats;
+    GrammarDrafter *grammar; /* keeps tokens that the text may not have out of the tree; NULL: it may have all */
 } DraftSources;
 
 /* Grows the tree that is worth most for its time. chain: no siblings, only the most probable token behind each. */

@@ -56,6 +56,7 @@ void test_device_table(void **state) {
     assert_true(!ops->product_slots == !ops->linear_submit && !ops->product_slots == !ops->is_queued &&
                 !ops->product_slots == !ops->linear_is_over && !ops->product_slots == !ops->linear_end &&
                 !ops->product_slots == !ops->linear_here);
+    assert_true(ops->product_slots || !ops->attention_joint);
     /* A package may omit outliers beside its products, but may contain every other form. */
     assert_true(!suite->dut->device.reads_packages ||
                 rig_takes(suite, DEVICE_TAKES_PACKAGES & ~(uint32_t)DEVICE_TAKES_SHADOW));

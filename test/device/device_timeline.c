@@ -124,8 +124,8 @@ static void same_beside(const KvRig *kv, const uint8_t *before, const void *bloc
         fail_msg("a block of the cache was written beside the planes of the layer");
 }
 
-/* Checks that attention together with the device's queue gives the bits of the processors alone: out f32[rows][q_width].
- * q: the queries. */
+/* Checks that attention together with the device's queue gives the bits of the processors alone.
+ * out f32[rows][q_width]; q: the queries. */
 static void same_joint(KvRig *kv, const AttentionCall *call, const float *q, const float *out) {
     const size_t n = call->rows.n * kv->q_width;
     GUARDED joint = guarded_copy(q, n);

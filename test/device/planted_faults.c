@@ -295,6 +295,11 @@ static void attention_without_window(Backend *backend, const AttentionCall *call
     real->attention(backend, &other);
 }
 
+static void joint_without_window(Backend *backend, const AttentionCall *call, BackendJointTime *time) {
+    *time = (BackendJointTime){ .wait_ns = 0 };
+    attention_without_window(backend, call);
+}
+
 static void attention_of_wide_window(Backend *backend, const AttentionCall *call) {
     AttentionCall other = *call;
 
@@ -549,6 +554,7 @@ const PlantedFault planted_faults[] = {
     { "allocates", false, FIELD(norm, norm_that_allocates), "allocations", "norm allocates memory" },
     { "threads", false, FIELD(norm, norm_in_shared_scratch), "threads", "gave other bits" },
     { "no_window", false, FIELD(attention, attention_without_window), "chain", "attention with a window: value" },
+    { "no_joint_window", false, FIELD(attention_joint, joint_without_window), "chain", "joint attention" },
     { "no_cap", false, FIELD(attention, attention_without_cap), "chain", "attention with a soft cap: value" },
     { "wide_window", false, FIELD(attention, attention_of_wide_window), "chain", "attention with a window: value" },
     { "looks_ahead", false, FIELD(attention, attention_that_looks_ahead), "chain", "attention: value" },

@@ -62,6 +62,11 @@ class Given(DaemonCase):
         tooled = self.tokens_of(messages=said, tools=tools, documents='[{"title": "D"}]')
         self.assertEqual(tooled, self.tokens_of(text='<tool>f{"name": "f", "x": ["é", null]}<doc>D') + plain)
         generated = self.connect().generate(chat("Hi", 4, tools=tools))
+        self.assertEqual(generated.done.tool_calls, 0)
+        refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().generate, chat(
+            "Hi", 4, tools=tools, tool_choice=pb.ToolChoice(mode=pb.TOOL_CHOICE_MODE_REQUIRED)))
+        self.assertEqual(refused.field, "generate.tool_choice")
+        self.assertIn("the format in which the model's chat template writes calls is unknown", refused.message)
         self.assertGreater(generated.done.usage.prompt_tokens, len(plain))
 
     def test_without_generation_prompt(self):

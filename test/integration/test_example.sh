@@ -43,7 +43,7 @@ cp "$work/header.c" "$work/header.cc"
 cc -std=c99 -pedantic -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags libcoordgen-client) "$work/header.c"
 c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags libcoordgen-client) "$work/header.cc"
 
-for example in summarise event_loop many embed; do
+for example in summarise structured event_loop many embed; do
     cc -std=c99 -Wall -Wextra -Werror "client/example/$example.c" -pthread \
         $(pkg-config --cflags --libs libcoordgen-client) -o "$work/$example"
 done
@@ -69,6 +69,8 @@ daemon=$!
 "$work/root/usr/bin/coordgenctl" wait-ready --timeout 120
 "$work/summarise" "$work/text" >"$work/out" 2>"$work/err" || fail "summarise: $(cat "$work/err")"
 [ -s "$work/out" ] && grep -q 'written' "$work/err" || fail "summarise printed nothing"
+"$work/structured" 'Ada Lovelace was born in London in 1815.' >"$work/out" 2>"$work/err" || fail "structured: $(cat "$work/err")"
+grep -qE '^\{"person":"[^"]*","place":"[^"]*","year":[0-9]+\}$' "$work/out" || fail "structured: $(cat "$work/out")"
 for program in event_loop event_loop_static; do
     "$work/$program" 'Name a river.' 'Name a mountain.' >"$work/out"
     [ "$(grep -cE '^Name a (river|mountain)\.$' "$work/out")" = 2 ] || fail "$program: $(cat "$work/out")"

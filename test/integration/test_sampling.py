@@ -16,6 +16,7 @@ TEXT = ("The keeper wrote: ship, lamp, rope, sail, tide, wind. The keeper wrote:
         "The keeper wrote: ship, lamp,")
 N = 24
 NEVER = -math.inf
+ALONE = dict(temperature=1, top_k=0, top_p=1, min_p=0, repetition_penalty=1)  # nothing is the model's
 GOLDEN = TOP / "test/golden/logits/smollm2-135m.logits.jsonl"
 # Every option, alone and with others; on a text that drafts of "lookup" continue.
 WAYS = (
@@ -95,9 +96,10 @@ class Sampling(DaemonCase):
     def test_held_back_tokens_keep_theirs(self):
         """Text that may begin a stop string is held back; each token has its own log probabilities all the same."""
         whole = self.generate(logprobs=1)
-        stopped = self.generate(logprobs=1, stop=[whole.text.decode()[12:30], "never"])
+        stop = whole.text.decode()[12:30]
+        stopped = self.generate(logprobs=1, stop=[stop, "never"])
         self.assertEqual(stopped.done.end_reason, pb.END_REASON_STOP_STRING)
-        self.assertEqual(stopped.text, whole.text[:12])
+        self.assertEqual(stopped.text, whole.text[:whole.text.index(stop.encode())])
         for generation in (whole, stopped):
             for delta in generation.deltas:
                 self.assertEqual([one.chosen.token for one in delta.logprobs], list(delta.tokens))
@@ -153,7 +155,7 @@ class Sampling(DaemonCase):
         """At temperature 1 and without other cuts, log probabilities tell which tokens were dropped."""
         threshold, n_dropped = 0.05, 0
         for seed in range(3):
-            given = self.generate(dict(temperature=1, seed=seed, xtc_probability=1, xtc_threshold=threshold), logprobs=20)
+            given = self.generate(dict(ALONE, seed=seed, xtc_probability=1, xtc_threshold=threshold), logprobs=20)
             for one in logprobs(given):
                 likely = [top.token for top in one.top if math.exp(top.logprob) >= threshold]
                 self.assertNotIn(one.chosen.token, likely[:-1])
@@ -162,11 +164,11 @@ class Sampling(DaemonCase):
 
     def test_typical_by_the_models_distribution(self):
         """A small typical_p leaves tokens near the entropy alone: the likeliest of a sure place, hardly ever a rare one."""
-        given = self.generate(dict(temperature=1, seed=2, typical_p=0.05), logprobs=20)
+        given = self.generate(dict(ALONE, seed=2, typical_p=0.05), logprobs=20)
         for one in logprobs(given):
             if math.exp(one.top[0].logprob) > 0.95:
                 self.assertEqual(one.chosen, one.top[0])
-        self.assertNotEqual(given.tokens, self.generate(dict(temperature=1, seed=2)).tokens)
+        self.assertNotEqual(given.tokens, self.generate(dict(ALONE, seed=2)).tokens)
 
     def test_values_in_effect(self):
         done = self.generate(WAYS[4], n=1).done

@@ -429,9 +429,9 @@ static size_t push_arguments(CallParser *p, const char *text, size_t len_bytes, 
     while (n < len_bytes && !is_over && !is_bad)
         is_over = follow_value(p, text[n++], &is_bad);
     *stepp = is_bad ? STEP_BROKEN : STEP_GO;
-    if (is_bad)
-        return n;
-    take_arguments(p, text, n, sink);
+    n -= is_bad;
+    if (n) /* also before a bad byte: how the bytes are cut changes nothing */
+        take_arguments(p, text, n, sink);
     if (is_over) {
         p->has_arguments = true;
         p->stage = p->shape->name_key ? STAGE_AFTER : STAGE_CALL_DONE;

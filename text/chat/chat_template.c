@@ -516,11 +516,14 @@ static int add_tokens(void *arg, const JinjaOutput *output, ErrText *err) {
     return r == TOKENIZER_E_TOO_LONG ? CHAT_E_TOO_LONG : r;
 }
 
+#define REWRITTEN_TOOLS_TIMES 16 /* memory for a byte of JSON while it is described */
+
 /* Prepares an input for the template: messages and tools that it would drop are rewritten. 0, CHAT_E_*, -ENOMEM. */
 static int prepare_input(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatInput *to,
-                         ChatRewriting *rewriting, ErrText *err) {
+                         ChatRewriting *rewriting, Bill *bill, ErrText *err) {
     const CallShape *shape = chat_template_calls(chat, tokenizer);
     const bool offers = input->offers_calls && input->tools && !chat_is_empty_json(input->tools, input->tools_bytes);
+    uint64_t bytes = REWRITTEN_TOOLS_TIMES * (uint64_t)input->tools_bytes;
     int r;
 
     *to = *input;
@@ -529,6 +532,12 @@ static int prepare_input(const ChatTemplate *chat, const Tokenizer *tokenizer, c
     to->call_form = chat->calls.as_text ? CHAT_CALLS_AS_TEXT : CHAT_CALLS_AS_OBJECT;
     if (!chat_calls_rewrites(&chat->calls, shape, input->messages, input->n_messages, offers))
         return 0;
+    for (size_t i = 0; i < input->n_messages; i++)
+        bytes += chat_message_bytes(&input->messages[i]) + sizeof(*input->messages);
+    r = input->accounts ? account_charge(input->accounts, input->account, bill, bytes) : 0;
+    if (r)
+        return account_refused(err, CHAT_E_MEMORY, r, input->accounts, input->account, bytes,
+                               "messages with calls, which the chat template does not take");
     r = chat_calls_rewrite(&chat->calls, shape, input->messages, input->n_messages, offers ? input->tools : NULL,
                            input->tools_bytes, rewriting, err);
     to->messages = rewriting->messages;
@@ -544,12 +553,13 @@ static int prepare_input(const ChatTemplate *chat, const Tokenizer *tokenizer, c
 /* Prepares the input of a chat, renders it, and hands the output to fn. */
 static int run_chat(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, ChatOutputFn *fn,
                     ChatTokens *tokens, ErrText *err) {
+    _cleanup_(bill_settle) Bill bill = { 0 };
     _cleanup_(chat_rewriting_deinit) ChatRewriting rewriting = { 0 };
     ChatInput prepared;
     int r = choose_template(chat, input, &tokens->jinja, err);
 
     if (!r)
-        r = prepare_input(chat, tokenizer, input, &prepared, &rewriting, err);
+        r = prepare_input(chat, tokenizer, input, &prepared, &rewriting, &bill, err);
     tokens->input = &prepared;
     return r ? r : render_chat(tokens->jinja, tokenizer, &prepared, fn, tokens, err);
 }

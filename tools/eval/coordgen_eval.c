@@ -95,8 +95,8 @@ static const CommandOption option_table[] = {
         "or position" },
       CHOICE(op_order_choices, model.engine.load.op_order) },
     { { "op-placement", 0, "HOW",
-        "npu: where products of such steps run: profile (where the whole is sooner done, default)\n"
-        "or npu" },
+        "npu: where products of such steps run: profile (where the whole is sooner done, default),\n"
+        "npu, or all (attention's products, too)" },
       CHOICE(op_placement_choices, model.engine.load.op_placement) },
     { { "recipe", 0, "SPEC",
         "how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"

@@ -31,7 +31,7 @@ const AttentionOps *attention_ops_at(size_t index) {
     return builds[index];
 }
 
-/* Sums up scores and weights of a group, and what is made of value scales (attention_weights.h). */
+/* Sums up scores and weights of a group, and what is made of value scales (attention_weights_impl.h). */
 size_t attention_scratch_bytes(size_t group) {
     const size_t columns = ATTENTION_PARTS_MAX * KV_BLOCK;
 

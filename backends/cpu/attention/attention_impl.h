@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "backends/cpu/attention/attention.h"
-#include "backends/cpu/attention/attention_weights.h"
+#include "backends/cpu/attention/attention_weights_impl.h"
 #include "backends/numeric/lanes.h"
 #include "backends/numeric/lanes_hadamard.h"
 #include "base/min_max.h"

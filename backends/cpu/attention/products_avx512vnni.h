@@ -251,7 +251,8 @@ VALUES_PANEL(3, 4)
 #undef VALUES_PANEL
 
 /* outputs[i * head_size + d] = sum over parts and positions of weight(i, j) * value(j, d), over the first n_last
- * positions of the last part, a multiple of 16. Fetches n_parts parts of other values meanwhile, if fetch is not NULL. */
+ * positions of the last part, a multiple of 16. Fetches n_parts parts of other values meanwhile, if fetch is not
+ * NULL. */
 static void products_of_first_values(const uint8_t *weights, size_t stride_bytes, size_t n, const int8_t *const *values,
                                      size_t n_parts, size_t n_last, size_t head_size, int32_t *outputs,
                                      const int8_t *const *fetch) {

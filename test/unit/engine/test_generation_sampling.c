@@ -37,6 +37,8 @@ typedef struct Run {
     TokenLogprobs sampled[2 * N_TOKENS], given[N_TOKENS]; /* from logits; from deltas */
     size_t n_sampled, n_given, n_with_text;
     uint32_t tokens[N_TOKENS];
+    char text[4096]; /* NUL-terminated */
+    size_t text_bytes;
     GenerationUsage usage;
     GenerationEnd end;
 } Run;
@@ -52,6 +54,9 @@ static void on_logits(void *arg, const float *logits) {
 static void take(void *arg, const GenerationDelta *delta) {
     Run *run = arg;
 
+    assert_true(run->text_bytes + delta->len_bytes < sizeof(run->text));
+    memcpy(run->text + run->text_bytes, delta->text, delta->len_bytes);
+    run->text_bytes += delta->len_bytes;
     if (!delta->n_tokens) {
         assert_null(delta->logprobs);
         return;
@@ -144,14 +149,18 @@ static void test_generation_sampling_logprobs(void **state) {
 static void test_generation_sampling_stop(void **state) {
     static Run whole, stopped;
     GenerationOptions options = { .sampler = ways[0] };
+    char stop[33] = { 0 };
 
     go(&options, false, &whole);
-    options.stops[0] = "rope, sail. The keeper";
+    assert_true(whole.text_bytes > 50);
+    memcpy(stop, whole.text + 10, sizeof(stop) - 1);
+    options.stops[0] = stop;
     options.n_stops = 1;
     for (int drafts = 0; drafts < 2; drafts++) {
         go(&options, drafts, &stopped);
         assert_int_equal(stopped.end, GENERATION_END_STOP);
-        assert_true(stopped.n_given < N_TOKENS && stopped.n_with_text + 4 < stopped.n_given);
+        assert_true(stopped.n_given < N_TOKENS && stopped.n_with_text + 2 < stopped.n_given);
+        assert_int_equal(stopped.text_bytes, strstr(whole.text, stop) - whole.text);
         assert_memory_equal(stopped.given, whole.given, stopped.n_given * sizeof(*stopped.given));
     }
 }

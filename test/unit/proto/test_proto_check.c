@@ -451,6 +451,14 @@ static void test_proto_check_parts(void **state) {
     good.message.role = COORDGEN__V1__ROLE__ROLE_ASSISTANT;
     good.message.reasoning = (char *)(uintptr_t) "Hm.";
     expect(&good, 0, "");
+    good.generate.has_ignore_end = good.generate.ignore_end = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.ignore_end");
+    good.generate.ignore_end = false;
+    good.generate.has_add_generation_prompt = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.add_generation_prompt");
+    good.generate.add_generation_prompt = true;
+    expect(&good, 0, "");
+    good.generate.has_add_generation_prompt = false;
     good.message.role = COORDGEN__V1__ROLE__ROLE_USER;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].reasoning");
     good.message.reasoning = NULL;

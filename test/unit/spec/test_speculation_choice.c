@@ -24,8 +24,9 @@ static void test_speculation_choice_sources(void **state) {
     expect("auto", SPECULATION_AUTO);
     expect("ours", SPECULATION_AUTO);
     assert_true(SPECULATION_AUTO >> SPECULATION_MODEL & 1);
+    assert_true(SPECULATION_AUTO >> SPECULATION_GRAMMAR & 1);
     expect("off", 0);
-    expect("lookup,sam,history,calibration,table,reuse,model", (1u << _SPECULATION_N) - 1);
+    expect("lookup,sam,history,calibration,table,reuse,model,grammar", (1u << _SPECULATION_N) - 1);
     expect("table", 1u << SPECULATION_TABLE);
     for (uint32_t i = 0; i < _SPECULATION_N; i++)
         expect(speculation_source_name((SpeculationSource)i), 1u << i);

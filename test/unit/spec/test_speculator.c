@@ -200,7 +200,7 @@ static void test_speculator_greedy(void **state) {
     uint32_t n_least = N_NEW;
 
     plain_run(plain);
-    for (uint32_t sources = 0; sources < 1u << _SPECULATION_N; sources++) {
+    for (uint32_t sources = 0; sources < 1u << SPECULATION_GRAMMAR; sources++) { /* the text has no grammar */
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
         _cleanup_(history_freep) History *history = NULL;
         SpeculatorOptions options = { .sources = sources,

@@ -105,6 +105,7 @@ static int answer_in_row(TableBench *bench, const SpecRequest *request, size_t r
         .user = 1 + request->task * MOBILE_TABLE_ROWS + row, /* a row learns only from its own answers in a task */
         .no_reuse = true,
         .sampler = options->sampler,
+        .constraint = { .it = request->constraint, .may_be_cut = true },
         .speculation = spec_mode_speculation(mode, &options->spec, &lab),
     };
     int r;

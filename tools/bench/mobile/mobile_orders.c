@@ -227,9 +227,10 @@ void mobile_orders_table(const MobileOrders *orders, FILE *file) {
     fprintf(
         file,
         "\nOrder of operators, products on the NPU's thread and all else on %u more, %zu groups of 256 rows a step. "
-        "Products: all on the npu, or by profile, or (all) attention's on the npu, too; a static order with all on the npu is EdgeFlow's placement without "
-        "what it adds. Bubble: the part of the time without work; placed, stolen: products of the processors, by "
-        "profile (or to measure it), and taken from the NPU's queue; attention: those whose products the NPU made.\n\n"
+        "Products: all on the npu, or by profile, or (all) attention's on the npu, too; a static order with all on the "
+        "npu is EdgeFlow's placement without what it adds. Bubble: the part of the time without work; placed, stolen: "
+        "products of the processors, by profile (or to measure it), and taken from the NPU's queue; attention: those "
+        "whose products the NPU made.\n\n"
         "| prompt | order | products | prefill ms | over in-order | than static | NPU bubble | CPU bubble "
         "| without bubbles ms | of the NPU | placed | stolen | attention |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",

@@ -102,6 +102,7 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
         .user = user,
         .no_reuse = true,
         .sampler = bench->run->options->sampler,
+        .constraint = { .it = request->constraint, .may_be_cut = true },
         .speculation = { .sources = sources, .lab = &policy->lab },
     };
     DraftModel *model = &generation.speculation.model;

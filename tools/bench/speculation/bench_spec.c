@@ -70,6 +70,7 @@ static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t m
         .user = user_of(request, mode),
         .no_reuse = true,
         .sampler = options->sampler,
+        .constraint = { .it = request->constraint, .may_be_cut = true },
         .speculation = spec_mode_speculation(bench->modes[mode], &options->spec, &lab),
     };
     int r;

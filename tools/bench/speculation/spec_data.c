@@ -6,21 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/constraint/constraint_spec.h"
 #include "tools/eval/json_lines.h"
 
 typedef struct Reader {
     SpecData *data;
-    const Engine *engine;
+    Engine *engine;
     const SpecDataOptions *options;
     const char *file;
     size_t n_too_long; /* rows without room for an answer in the context */
 } Reader;
 
+static void request_deinit(SpecRequest *request) {
+    free(request->id);
+    token_list_deinit(&request->prompt);
+    constraint_unref(request->constraint);
+}
+
 void spec_data_deinit(SpecData *data) {
-    for (size_t i = 0; i < data->n; i++) {
-        free(data->requests[i].id);
-        token_list_deinit(&data->requests[i].prompt);
-    }
+    for (size_t i = 0; i < data->n; i++)
+        request_deinit(&data->requests[i]);
     for (size_t i = 0; i < data->n_tasks; i++)
         free(data->tasks[i]);
     free(data->requests);
@@ -75,9 +80,25 @@ static int add(SpecData *data, SpecRequest *request) {
     return 0;
 }
 
-static void request_deinit(SpecRequest *request) {
-    free(request->id);
-    token_list_deinit(&request->prompt);
+/* Makes the constraint of a row with a schema. */
+static int constrain(SpecRequest *request, const Reader *reader, const json_t *object, ErrText *err) {
+    const json_t *schema = json_object_get(object, "schema");
+    _cleanup_(freep) char *text = schema ? json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    _cleanup_(grammar_unrefp) Grammar *grammar = NULL;
+    ConstraintSpec spec = { .form = CONSTRAINT_FORM_JSON_SCHEMA, .text = text };
+    int r;
+
+    if (!schema)
+        return 0;
+    if (!text)
+        return err_no_memory(err);
+    spec.n_bytes = strlen(text);
+    r = constraint_spec_compile(&spec, &GRAMMAR_LIMITS_DEFAULT, &grammar, err);
+    if (!r)
+        r = constraint_spec_build(&spec, grammar, reader->engine, &request->constraint, err);
+    if (r > 0)
+        err_prefix(err, "'schema'");
+    return r > 0 ? -EINVAL : r;
 }
 
 static int name_request(SpecRequest *request, const Reader *reader, const json_t *object, size_t line) {
@@ -112,6 +133,9 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
         reader->n_too_long++;
         return 0;
     }
+    r = constrain(&request, reader, object, err);
+    if (r)
+        return r;
     if (name_request(&request, reader, object, line) || add(reader->data, &request))
         return err_no_memory(err);
     return 0;
@@ -123,7 +147,7 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
  *
  * A task may have rows in several files. Its first per_task rows count that leave room for max_tokens in the context.
  */
-int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err) {
+int spec_data_read(SpecData *data, Engine *engine, const SpecDataOptions *options, ErrText *err) {
     const uint32_t n_context = engine_info(engine)->n_context;
     Reader reader = { .data = data, .engine = engine, .options = options };
 

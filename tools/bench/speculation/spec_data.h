@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests from files with one JSON object a line: `prompt`, `task` and optionally `id`. */
+/* Requests from files with one JSON object a line: `prompt`, `task` and optionally `id` and `schema`. */
 #ifndef COORDGEN_BENCH_SPEC_DATA_H
 #define COORDGEN_BENCH_SPEC_DATA_H
 
+#include "engine/constraint/constraint.h"
 #include "engine/engine.h"
 
 enum {
@@ -14,6 +15,7 @@ typedef struct SpecRequest {
     char *id;    /* the row's id, else the file's name and the line */
     size_t task; /* index into the tasks */
     TokenList prompt;
+    Constraint *constraint; /* of the row's schema; NULL: the row has none */
 } SpecRequest;
 
 typedef struct SpecData {
@@ -31,9 +33,10 @@ typedef struct SpecDataOptions {
     size_t max_tokens; /* tokens of an answer */
 } SpecDataOptions;
 
-/* Reads the requests of all files, and prints to standard error how many rows are left out because an answer would
- * exceed the context. Return: 0, -ENOMEM, -errno, or -EINVAL with a text that names file and line. */
-int spec_data_read(SpecData *data, const Engine *engine, const SpecDataOptions *options, ErrText *err);
+/* Reads the requests of all files for an engine that outlives them, and prints to standard error how many rows are left
+ * out because an answer would exceed the context. Return: 0, -ENOMEM, -errno, or -EINVAL with a text that names file
+ * and line. */
+int spec_data_read(SpecData *data, Engine *engine, const SpecDataOptions *options, ErrText *err);
 void spec_data_deinit(SpecData *data);
 
 #endif

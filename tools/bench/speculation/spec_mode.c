@@ -20,6 +20,8 @@ const SpecMode spec_modes[SPEC_MODES_MAX] = {
     { .name = "history",
       .sources = SOURCE(SAM) | SOURCE(CALIBRATION) | SOURCE(TABLE) | SOURCE(REUSE) | SOURCE(HISTORY) },
     { .name = "auto", .sources = SPECULATION_AUTO },
+    { .name = "no-grammar", .sources = SPECULATION_AUTO & ~SOURCE(GRAMMAR), .is_extra = true },
+    { .name = "grammar", .sources = SOURCE(GRAMMAR), .is_extra = true },
 };
 
 static int unknown(const char *name, size_t len, ErrText *err) {
@@ -29,6 +31,14 @@ static int unknown(const char *name, size_t len, ErrText *err) {
         str_buf_addf(&known, "%s%s", i ? ", " : "", spec_modes[i].name);
     return err_set(err, -EINVAL, "--modes: no mode '%.*s'; there are %s", (int)(MIN(len, 64)), name,
                    known.data ? known.data : "");
+}
+
+uint32_t spec_modes_default(void) {
+    uint32_t modes = 0;
+
+    for (size_t i = 0; i < SPEC_MODES_MAX; i++)
+        modes |= spec_modes[i].is_extra ? 0 : 1u << i;
+    return modes;
 }
 
 int spec_modes_parse(const char *text, uint32_t *modesp, ErrText *err) {

@@ -6,7 +6,7 @@
 #include "engine/generation.h"
 
 enum {
-    SPEC_MODES_MAX = 8,
+    SPEC_MODES_MAX = 10,
     SPEC_PLAIN = 0 /* reference of all other modes */
 };
 
@@ -14,6 +14,7 @@ typedef struct SpecMode {
     const char *name;
     uint32_t sources; /* bits 1 << SpeculationSource */
     bool is_baseline; /* runs as published: one chain, no control */
+    bool is_extra;    /* runs only where it is named: it says something of rows with schemas */
 } SpecMode;
 
 extern const SpecMode spec_modes[SPEC_MODES_MAX];
@@ -25,6 +26,8 @@ typedef struct SpecSettings {
     bool chains, always, controlled;
 } SpecSettings;
 
+/* Returns the modes that run where none is named. */
+uint32_t spec_modes_default(void);
 /* Parses names with commas between. Return: 0, or -EINVAL with a text. */
 int spec_modes_parse(const char *text, uint32_t *modesp, ErrText *err);
 /* *lab is set, and used as long as the result is. */

@@ -37,12 +37,14 @@ static int set_temperature(const CommandOption *option, const char *value, void 
 
 const CommandOption spec_options[] = {
     { { "data", 'd', "FILE",
-        "spec, flash, mobile: requests, a JSON object a line with prompt, task and id; more than once\n"
-        "for more" },
+        "spec, flash, mobile: requests, a JSON object a line with prompt, task, and perhaps id and\n"
+        "schema, which the answers fit; more than once for more" },
       .set = add_data,
       AT(data),
       .verbs = OF_ALL },
-    { { "modes", 0, "NAME,...", "spec: plain, pld, sam, calibration, table, reuse, history, auto (default: all)" },
+    { { "modes", 0, "NAME,...",
+        "spec: plain, pld, sam, calibration, table, reuse, history, auto (default: these); of rows with\n"
+        "schemas no-grammar, grammar" },
       .set = set_modes,
       AT(spec.modes),
       .verbs = "spec" },
@@ -108,7 +110,7 @@ const CommandOption spec_options[] = {
 const size_t n_spec_options = ARRAY_LEN(spec_options);
 
 void spec_options_init(BenchOptions *bench) {
-    bench->spec.modes = (1u << SPEC_MODES_MAX) - 1;
+    bench->spec.modes = spec_modes_default();
     bench->sampler = (SamplerOptions)SAMPLER_OPTIONS_GREEDY;
     bench->flash.policies = (1u << FLASH_POLICIES_MAX) - 1;
     (void)number_list_parse("0,25,50,75,100", 0, 100, &bench->flash.budgets);

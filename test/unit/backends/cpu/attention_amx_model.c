@@ -51,6 +51,16 @@ static void few_products_of_values(const uint8_t *weights, size_t stride_bytes, 
         }
 }
 
+/* Returns the sum of n levels. */
+#define SUM_OF_LEVELS
+static int32_t sum_of_levels(const int8_t *levels, size_t n) {
+    int32_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += levels[i];
+    return sum;
+}
+
 /* --- the build ---------------------------------------------------------------------------------------------------- */
 
 #include "backends/cpu/attention/products_amx.h"

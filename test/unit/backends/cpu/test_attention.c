@@ -329,8 +329,8 @@ static void test_attention_magnitudes(void **state) {
 }
 
 /* Scores and value scales on both sides of the limits within which builds leave checks out: units of 512, weights of
- * 2^60, and 2^40 times the greatest value. Some scores are far below the others, with far greater values. Some values are far
- * smaller. */
+ * 2^60, and 2^40 times the greatest value. Some scores are far below the others, with far greater values. Some values
+ * are far smaller. */
 static void test_attention_limits(void **state) {
     static const float scores[] = { 3, 100, -350, 360, 500, -508, 515, -1100 };
     static const int exponents[] = { -62, -56, -50, -42, -30, -13, 0, 25 };

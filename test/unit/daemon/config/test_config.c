@@ -357,7 +357,7 @@ static void test_config_sources_of_drafts(void **state) {
     assert_string_equal(to->generations.speculation, "sam,table");
     assert_int_equal(config_set(to, "speculation", "sam,bogus", &err), CONFIG_E_SETTING);
     assert_string_equal(err.text, "speculation: no source \"bogus\"; say auto, off, or some of lookup, sam, "
-                                  "history, calibration, table, reuse, model with commas between");
+                                  "history, calibration, table, reuse, model, grammar with commas between");
     assert_int_equal(config_set(to, "speculation", "opt-tree", &err), CONFIG_E_SETTING); /* only in the laboratory */
     assert_int_equal(config_set(to, "speculation", "ours", &err), 0);
     assert_string_equal(to->generations.speculation, "ours");

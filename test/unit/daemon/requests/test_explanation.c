@@ -122,22 +122,33 @@ static void test_explanation_message_of_one_with_drafts(void **state) {
     assert_int_equal(made->verifications, 7);
 }
 
-/* The message names a missing draft model if the request asked for one, but not if auto found none. */
+static const Coordgen__V1__DraftSource *source_of(const Coordgen__V1__Explanation *made, const char *name) {
+    for (size_t i = 0; i < made->n_sources; i++)
+        if (!strcmp(made->sources[i]->name, name))
+            return made->sources[i];
+    return NULL;
+}
+
+/* The message names a missing draft model or grammar if the request asked for one, but not if auto found none. */
 static void test_explanation_message_of_one_without_model(void **state) {
     static const uint32_t asked[] = { SPECULATION_AUTO, SPECULATION_AUTO | 1u << SPECULATION_LOOKUP };
 
     for (size_t i = 0; i < 2; i++)
-        for (uint32_t is_on = 0; is_on < 2; is_on++) {
+        for (uint32_t on = 0; on < 4; on++) {
+            const bool has_model = on & 1, has_grammar = on & 2;
             Explanation explanation = begun();
+            const Coordgen__V1__DraftSource *model, *grammar;
             ExplanationMessage message;
-            const Coordgen__V1__DraftSource *last;
 
             explanation.sources = asked[i];
-            report.sources |= is_on << SPECULATION_MODEL;
+            report.sources |= (uint32_t)has_model << SPECULATION_MODEL | (uint32_t)has_grammar << SPECULATION_GRAMMAR;
             explanation_message(&message, &explanation, true);
-            last = message.explanation.sources[message.explanation.n_sources - 1];
-            assert_int_equal(!strcmp(last->name, "model"), i || is_on);
-            assert_true(is_on || strcmp(last->name, "model") || !last->is_on);
+            model = source_of(&message.explanation, "model");
+            grammar = source_of(&message.explanation, "grammar");
+            assert_int_equal(model != NULL, i || has_model);
+            assert_int_equal(grammar != NULL, i || has_grammar);
+            assert_true(!model || model->is_on == has_model);
+            assert_true(!grammar || grammar->is_on == has_grammar);
         }
 }
 

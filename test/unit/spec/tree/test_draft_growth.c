@@ -83,7 +83,7 @@ static void case_init(Case *c, uint32_t seed, uint32_t n_sources, uint32_t n_cho
         c->drafters[s] = (Drafter){ &dice_ops, &c->dice[s] };
         source_stats_init(&c->stats, s, &dice_ops, NULL);
     }
-    c->sources = (DraftSources){ c->drafters, n_sources, &c->stats };
+    c->sources = (DraftSources){ c->drafters, n_sources, &c->stats, NULL };
 }
 
 /* All nodes down to a depth, each with its path as a number. */
@@ -365,7 +365,7 @@ static void test_draft_growth_sure(void **state) {
     source_stats_init(&stats, 0, &ops, NULL);
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         ms[i] = 10 + 0.6F * (float)i;
-    draft_growth(&tree, ROOT_TOKEN, (DraftSources){ &drafter, 1, &stats }, (DraftLimits){ 63, 63, 1000 },
+    draft_growth(&tree, ROOT_TOKEN, (DraftSources){ &drafter, 1, &stats, NULL }, (DraftLimits){ 63, 63, 1000 },
                  (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, false);
     assert_true(tree.n_nodes >= 12);
     for (uint32_t i = 0; i < 12; i++) {

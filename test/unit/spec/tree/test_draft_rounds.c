@@ -117,7 +117,7 @@ static void case_init(Case *c, uint32_t seed) {
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         c->ms[i] = 60 + 1.5F * (float)i;
     c->stops_after = -1;
-    c->rounds.sources = (DraftSources){ c->drafters, _SPECULATION_N, &c->stats };
+    c->rounds.sources = (DraftSources){ c->drafters, _SPECULATION_N, &c->stats, NULL };
     c->rounds.value = &c->value;
     c->rounds.limits = (DraftLimits){ DRAFT_NODES_MAX, DRAFT_NODES_MAX, 1000 };
     c->rounds.costs = (DraftCosts){ .ms = c->ms, .n_rows = DRAFT_ROWS_MAX };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Answers that are split, written down as one line, with vocabularies that have tokens of the marks or have none, and a
- * format of calls that is made up: <call>NAME:ARGUMENTS</call>. */
+ * format of calls that is made up: <call>NAME:ARGUMENTS</call>, with @ in place of <call> at the front. */
 #ifndef COORDGEN_TEST_UNIT_PARTS_CHECK_H
 #define COORDGEN_TEST_UNIT_PARTS_CHECK_H
 
@@ -92,6 +92,8 @@ static inline CallState toy_push(void *parser, const char *text, size_t len_byte
 
     for (size_t i = 0; i < len_bytes; i++) {
         *n_takenp = i;
+        if (text[i] == '@' && !call->has_name && !call->n_name)
+            continue;
         if (!call->has_name && text[i] == ':' && call->n_name) {
             call->has_name = true;
             fn(arg, &(CallPiece){ .name = call->name, .name_bytes = call->n_name });
@@ -121,8 +123,8 @@ static inline CallState toy_finish(void *parser, CallPieceFn *fn, void *arg) {
 
 static const CallFormat toy_format = {
     .name = "toy",
-    .starts = { { .text = "<call>" } },
-    .n_starts = 1,
+    .starts = { { .text = "<call>" }, { .text = "@", .is_at_front = true, .is_argument = true } },
+    .n_starts = 2,
     .tokens = { "</call>" },
     .n_tokens = 1,
     .parser_bytes = sizeof(ToyCall),

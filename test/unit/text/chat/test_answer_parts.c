@@ -94,6 +94,10 @@ static void test_answer_parts_calls(void **state) {
     expect(&marked, false, CALL "a:1" CALL_END "\n" CALL "b:2" CALL_END, "[c]0 a(1[c]1 b(2");
     expect(&marked, false, "t " CALL "a:1" CALL_END, "[t]t [c]0 a(1");
     expect(&marked, false, "<call>a:1</call>", "[t]<call>a:1</call>");
+    expect(&plain, false, "\n@a:1</call> t", "[c]0 a(1[t]t");
+    expect(&plain, false, "<think>x</think>\n@a:1</call>", "[r]x[c]0 a(1");
+    expect(&plain, false, "x @a:1</call>", "[t]x @a:1</call>"); /* counts at the front alone */
+    expect(&plain, false, "\n@ b", "[t]\n@ b");
 }
 
 /* What is no call after all stays text, and a start mark behind it counts. */

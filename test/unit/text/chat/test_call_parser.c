@@ -148,6 +148,8 @@ static void test_call_parser_broken(void **state) {
     }
     /* With one, pieces come as they arrive; the end of the answer cuts the call off. */
     expect_with(tools, "hermes", cut, "[c]0 sum({\"a\": ");
+    expect_with(tools, "hermes", "<tool_call>{\"name\": \"sum\", \"arguments\": {\"a\": \"\n\"}}",
+                "[c]0 sum({\"a\": \"[t]\"}}");
 }
 
 static void expect_refused(const char *json, CallChoice choice, int code, const char *text) {

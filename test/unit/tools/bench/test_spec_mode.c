@@ -33,7 +33,8 @@ static void test_spec_mode_parse(void **state) {
         static const char *const wrong[] = { "", "pld,", "sa", "samx" };
 
         assert_int_equal(spec_modes_parse(wrong[i], &modes, &err), -EINVAL);
-        assert_non_null(strstr(err.text, "plain, pld, sam, calibration, table, reuse, history, auto"));
+        assert_non_null(strstr(err.text, "plain, pld, sam, calibration, table, reuse, history, auto, "
+                                         "no-grammar, grammar"));
     }
 }
 
@@ -55,6 +56,10 @@ static void test_spec_mode_speculation(void **state) {
     assert_int_equal(speculation.sources, SPECULATION_AUTO);
     speculation = spec_mode_speculation(mode_of("auto"), &always, &lab);
     assert_true(lab.always && speculation.rows_max == 7);
+    speculation = spec_mode_speculation(mode_of("no-grammar"), &none, &lab);
+    assert_int_equal(speculation.sources | 1u << SPECULATION_GRAMMAR, SPECULATION_AUTO);
+    assert_false(speculation.sources >> SPECULATION_GRAMMAR & 1);
+    assert_int_equal(spec_modes_default() >> (mode_of("auto") - spec_modes), 1);
     for (size_t i = 1; i < 5; i++) {
         const uint32_t before = mode_of(ladder[i - 1])->sources, more = mode_of(ladder[i])->sources;
 

@@ -54,7 +54,7 @@ static void test_draft_shadows_candidates(void **state) {
     add(&tree, DRAFT_ROOT, 1001);
     add(&tree, 1, 9);
     draft_tree_order(&tree);
-    n = draft_shadows(&tree, (DraftSources){ drafters, 3, NULL }, edges);
+    n = draft_shadows(&tree, (DraftSources){ drafters, 3, NULL, NULL }, edges);
     /* behind the root 1001..1008 and 1010, 1012, 1014, 1016; behind 1002 its child, 2003..2010 and 2012, 2014, 2016,
      * 2018 */
     assert_int_equal(n, 12 + 13 + 13);
@@ -88,12 +88,13 @@ static void test_draft_shadows_most(void **state) {
     for (int i = 0; i < DRAFT_NODES_MAX; i++)
         add(&tree, i - 1, 3);
     draft_tree_order(&tree);
-    assert_int_equal(draft_shadows(&tree, (DraftSources){ drafters, 3, NULL }, edges), DRAFT_NODES_MAX * SHADOWS_EACH);
+    assert_int_equal(draft_shadows(&tree, (DraftSources){ drafters, 3, NULL, NULL }, edges),
+                     DRAFT_NODES_MAX * SHADOWS_EACH);
     draft_tree_init(&tree, 5);
     for (int i = 0; i < DRAFT_NODES_MAX; i++)
         add(&tree, DRAFT_ROOT, (uint32_t)i);
     draft_tree_order(&tree);
-    assert_int_equal(draft_shadows(&tree, (DraftSources){ drafters, 3, NULL }, edges), DRAFT_NODES_MAX);
+    assert_int_equal(draft_shadows(&tree, (DraftSources){ drafters, 3, NULL, NULL }, edges), DRAFT_NODES_MAX);
 }
 
 int main(void) {

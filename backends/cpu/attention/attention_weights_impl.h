@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scores, units and weights of a block: what stands between attention's two integer products. attention_impl.h includes
  * this header behind the products of its instruction set. */
-#ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_H
-#define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_H
+#ifndef COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_IMPL_H
+#define COORDGEN_BACKENDS_CPU_ATTENTION_ATTENTION_WEIGHTS_IMPL_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -263,8 +263,8 @@ LANES_INLINE int32_t sum_without(const PartU *sum, size_t n_positions, float off
 }
 
 /* Makes a row-head's weights from scores of any magnitude, value scales of any magnitude. Returns the normaliser: the
- * sum of 2^(score - unit), in units of 2^-22. Adding 2 rounds a power of two, 1 at most, to that unit: its bits are then
- * those of 2, plus the integer. */
+ * sum of 2^(score - unit), in units of 2^-22. Adding 2 rounds a power of two, 1 at most, to that unit: its bits are
+ * then those of 2, plus the integer. */
 static __attribute__((noinline)) int32_t any_weights_of(const float *scores, const AttentionParts *parts, float unit,
                                                         float power, const AttentionMask *masks, size_t i,
                                                         uint8_t *weights) {
@@ -301,9 +301,9 @@ static __attribute__((noinline)) int32_t any_weights_of(const float *scores, con
  *
  *  - A weight below 1/2 is 0, and so is its part of the normaliser. Powers below 2^-63 make nothing else: products with
  *    scales are below 2^(greatest + 15 + power - 63). Masked positions have such powers.
- *  - No weight exceeds 32639. A score + exponent is at most T, an integer below 512, once rounded, so the exact sum is at
- *    most T + 2^-16. Such a score is within 41 of S, and its distance is rounded by 2^-19. The weight grows by 0.41 at
- *    most, all other roundings included, and is then rounded to nearest.
+ *  - No weight exceeds 32639. A score + exponent is at most T, an integer below 512, once rounded, so the exact sum is
+ *    at most T + 2^-16. Such a score is within 41 of S, and its distance is rounded by 2^-19. The weight grows by 0.41
+ *    at most, all other roundings included, and is then rounded to nearest.
  *  - All factors are powers of two, and no product with them is subnormal or too great. */
 LANES_INLINE bool is_usual(float value_unit, float power, float greatest_exponent) {
     return fabsf(value_unit) < 512 && fabsf(power) <= 60 && power + greatest_exponent <= 40;

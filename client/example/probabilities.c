@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Shows how sure a language model is of each word that it writes.
  *
- *   cc logprobs.c $(pkg-config --cflags --libs libcoordgen-client) -lm -o logprobs
- *   ./logprobs 'The capital of France is'
+ *   cc probabilities.c $(pkg-config --cflags --libs libcoordgen-client) -lm -o probabilities
+ *   ./probabilities 'The capital of France is'
  *
  * Shows log probabilities, and further ways of sampling: DRY keeps the text from repeating itself. */
 #define _POSIX_C_SOURCE 200809L
@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (coordgen_client_new(&client)) {
-        fprintf(stderr, "logprobs: out of memory\n");
+        fprintf(stderr, "probabilities: out of memory\n");
         return 1;
     }
     coordgen_sampling_options_init(&sampling);
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     if (!code)
         code = coordgen_generate(client, &options, on_event, NULL, &reply);
     if (code)
-        fprintf(stderr, "logprobs: %s: %s\n", coordgen_error_name(code), coordgen_client_message(client));
+        fprintf(stderr, "probabilities: %s: %s\n", coordgen_error_name(code), coordgen_client_message(client));
     coordgen_reply_unref(reply);
     coordgen_client_free(client);
     return code ? 1 : 0;

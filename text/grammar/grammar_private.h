@@ -21,9 +21,10 @@ typedef enum PartKind {
     PART_SEQUENCE, /* a: the first of b parts in the builder's lists */
     PART_CHOICE,   /* as above */
     PART_REPEAT,   /* a: part, min, max */
-    PART_AND,      /* a, b: parts */
-    PART_NOT,      /* a: part */
-    PART_RULE,     /* a: the body, or GRAMMAR_PART_NONE; b: offset of the name */
+    PART_UNORDERED, /* a: the first of 2 b parts in the lists, for each member alone and behind a separator; required, repeated */
+    PART_AND,  /* a, b: parts */
+    PART_NOT,  /* a: part */
+    PART_RULE, /* a: the body, or GRAMMAR_PART_NONE; b: offset of the name */
 } PartKind;
 
 typedef struct Part {
@@ -31,6 +32,7 @@ typedef struct Part {
     uint32_t a;
     uint32_t b;
     uint32_t min, max;
+    uint64_t required, repeated; /* members in any order, as bits */
 } Part;
 
 struct GrammarBuilder {

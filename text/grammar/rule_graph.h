@@ -30,6 +30,19 @@ typedef struct Rule {
     uint32_t end_bytes; /* of a short text of the rule */
 } Rule;
 
+/* A rule whose members come in any order. Its nodes are made by a parser (unordered_nodes.h); rule.start is the number
+ * of the first one. */
+typedef struct UnorderedRule {
+    uint32_t rule;
+    uint32_t first_member, n_members; /* in the graph's members */
+    uint64_t required;                /* bits of members that must come */
+    uint64_t repeated;                /* bits of members that may come again */
+} UnorderedRule;
+
+typedef struct UnorderedMember {
+    uint32_t rules[2]; /* of the member in the first place, and behind another one */
+} UnorderedMember;
+
 /* Every edge leads to a text; there is a node behind the last one for its first_edge. Rule 0 is the root. */
 typedef struct RuleGraph {
     Rule *rules;
@@ -40,6 +53,10 @@ typedef struct RuleGraph {
     uint32_t n_edges;
     RegexId *lexemes;
     uint32_t n_lexemes;
+    UnorderedRule *unordered;
+    uint32_t n_unordered;
+    UnorderedMember *members;
+    uint32_t n_members;
     bool is_root_nullable;
 } RuleGraph;
 
@@ -61,11 +78,16 @@ typedef struct RuleDraft {
     uint32_t n_rules, room_rules;
     uint32_t n_nodes;
     TupleStore lexemes; /* RegexId */
+    UnorderedRule *unordered;
+    uint32_t n_unordered, room_unordered;
+    UnorderedMember *members;
+    uint32_t n_members, room_members;
     uint32_t edges_max; /* of a graph */
 } RuleDraft;
 
-/* Makes the graph of a draft. 0; GRAMMAR_E_NOTHING, GRAMMAR_E_TOO_COMPLEX, -ENOMEM; the store's fuel is used. */
-int rule_graph_init(RuleGraph *graph, const RuleDraft *draft, ByteRegex *store);
+/* Makes the graph of a draft, whose lists of rules in any order it takes. 0; GRAMMAR_E_NOTHING, GRAMMAR_E_TOO_COMPLEX,
+ * -ENOMEM; -EINVAL: a member in any order may be empty. The store's fuel is used. */
+int rule_graph_init(RuleGraph *graph, RuleDraft *draft, ByteRegex *store);
 void rule_graph_deinit(RuleGraph *graph);
 size_t rule_graph_memory_bytes(const RuleGraph *graph);
 

@@ -200,41 +200,21 @@ GrammarPart grammar_part_not(GrammarBuilder *builder, GrammarPart part) {
     return grammar_part_of_regex(builder, byte_regex_not(builder->regex, builder->parts[part].a));
 }
 
-/* Puts the separator before a member. Both become one lexeme, as far as they are regular. */
-static GrammarPart separated(GrammarBuilder *builder, GrammarPart separator, GrammarPart member) {
-    const Part *part = &builder->parts[member];
-    _cleanup_(freep) GrammarPart *parts = NULL;
-
-    if (part->kind != PART_SEQUENCE)
-        return grammar_part_sequence(builder, (GrammarPart[]){ separator, member }, 2);
-    parts = malloc(((size_t)part->b + 1) * sizeof(*parts));
-    if (!parts)
-        return fail(builder, err_raise(-ENOMEM));
-    parts[0] = separator;
-    memcpy(parts + 1, builder->lists + part->a, part->b * sizeof(*parts));
-    return grammar_part_sequence(builder, parts, (size_t)part->b + 1);
-}
-
 GrammarPart grammar_part_unordered(GrammarBuilder *builder, const GrammarMember *members, size_t n,
                                    GrammarPart separator) {
-    GrammarPart parts[2 * GRAMMAR_UNORDERED_MAX], part;
+    GrammarPart parts[1 + GRAMMAR_UNORDERED_MAX] = { separator }, part;
     uint64_t required = 0, repeated = 0;
 
     if (n > GRAMMAR_UNORDERED_MAX)
         return fail(builder, GRAMMAR_E_TOO_COMPLEX);
-    if (!are_valid(builder, &separator, 1))
-        return 0;
     for (size_t i = 0; i < n; i++) {
-        if (!are_valid(builder, &members[i].part, 1))
-            return 0;
-        parts[2 * i] = members[i].part;
-        parts[2 * i + 1] = separated(builder, separator, members[i].part);
+        parts[1 + i] = members[i].part;
         required |= (uint64_t)members[i].is_required << i;
         repeated |= (uint64_t)members[i].may_repeat << i;
     }
-    if (!n)
-        return grammar_part_empty(builder);
-    part = add_list(builder, PART_UNORDERED, parts, 2 * n);
+    if (!are_valid(builder, parts, 1 + n))
+        return 0;
+    part = add_list(builder, PART_UNORDERED, parts, 1 + n);
     if (!grammar_builder_failed(builder)) {
         builder->parts[part].required = required;
         builder->parts[part].repeated = repeated;

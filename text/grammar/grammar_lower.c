@@ -281,7 +281,7 @@ static int make_room(RuleDraft *draft, uint32_t n) {
     }
     if (draft->n_members + n > draft->room_members) {
         const uint32_t room = MAX(2 * draft->room_members, draft->n_members + n);
-        UnorderedMember *members = realloc(draft->members, room * sizeof(*members));
+        uint32_t *members = realloc(draft->members, room * sizeof(*members));
 
         if (!members)
             return err_raise(-ENOMEM);
@@ -291,28 +291,29 @@ static int make_room(RuleDraft *draft, uint32_t n) {
     return 0;
 }
 
-/* Makes each member of a rule a rule of its own, twice: alone, and behind a separator. */
+/* Makes the separator and each member of a rule rules of their own. */
 static int lower_unordered(Lowering *lowering, GrammarPart at) {
     const Part *part = &lowering->builder->parts[at];
     const GrammarPart *parts = lowering->builder->lists + part->a;
     RuleDraft *draft = lowering->draft;
-    int r = make_room(draft, part->b / 2);
+    const uint32_t n_members = part->b - 1, separator = rule_of(lowering, parts[0]);
+    int r = separator == UINT32_MAX ? err_raise(-ENOMEM) : make_room(draft, n_members);
 
     if (r)
         return r;
     draft->unordered[draft->n_unordered++] = (UnorderedRule){ .rule = rule_of(lowering, at),
+                                                              .separator = separator,
                                                               .first_member = draft->n_members,
-                                                              .n_members = part->b / 2,
+                                                              .n_members = n_members,
                                                               .required = part->required,
                                                               .repeated = part->repeated };
-    for (uint32_t i = 0; i < part->b; i++) {
-        const uint32_t rule = rule_of(lowering, parts[i]);
+    for (uint32_t i = 0; i < n_members; i++) {
+        const uint32_t rule = rule_of(lowering, parts[1 + i]);
 
         if (rule == UINT32_MAX)
             return err_raise(-ENOMEM);
-        draft->members[draft->n_members + i / 2].rules[i % 2] = rule;
+        draft->members[draft->n_members++] = rule;
     }
-    draft->n_members += part->b / 2;
     return 0;
 }
 

@@ -15,7 +15,7 @@ typedef uint32_t GrammarPart;
 #define GRAMMAR_NO_MAX UINT32_MAX
 
 /* Members of a part in any order, at most. */
-#define GRAMMAR_UNORDERED_MAX 63
+#define GRAMMAR_UNORDERED_MAX 62
 
 /* One member of a part whose members come in any order. */
 typedef struct GrammarMember {

@@ -192,8 +192,11 @@ static int find_nullable(Drawing *drawing) {
                 has_changed = drawing->is_nullable[rule] = true;
         }
     }
-    for (uint32_t i = 0; i < 2 * graph->n_members; i++)
-        if (drawing->is_nullable[graph->members[i / 2].rules[i % 2]])
+    for (uint32_t i = 0; i < graph->n_members; i++)
+        if (drawing->is_nullable[graph->members[i]])
+            return err_raise(-EINVAL);
+    for (uint32_t i = 0; i < graph->n_unordered; i++)
+        if (drawing->is_nullable[graph->unordered[i].separator])
             return err_raise(-EINVAL);
     return 0;
 }

@@ -34,14 +34,11 @@ typedef struct Rule {
  * of the first one. */
 typedef struct UnorderedRule {
     uint32_t rule;
-    uint32_t first_member, n_members; /* in the graph's members */
+    uint32_t separator;               /* the rule between each two members */
+    uint32_t first_member, n_members; /* in the graph's members, which are rules */
     uint64_t required;                /* bits of members that must come */
     uint64_t repeated;                /* bits of members that may come again */
 } UnorderedRule;
-
-typedef struct UnorderedMember {
-    uint32_t rules[2]; /* of the member in the first place, and behind another one */
-} UnorderedMember;
 
 /* Every edge leads to a text; there is a node behind the last one for its first_edge. Rule 0 is the root. */
 typedef struct RuleGraph {
@@ -55,7 +52,7 @@ typedef struct RuleGraph {
     uint32_t n_lexemes;
     UnorderedRule *unordered;
     uint32_t n_unordered;
-    UnorderedMember *members;
+    uint32_t *members;
     uint32_t n_members;
     bool is_root_nullable;
 } RuleGraph;
@@ -80,13 +77,13 @@ typedef struct RuleDraft {
     TupleStore lexemes; /* RegexId */
     UnorderedRule *unordered;
     uint32_t n_unordered, room_unordered;
-    UnorderedMember *members;
+    uint32_t *members;
     uint32_t n_members, room_members;
     uint32_t edges_max; /* of a graph */
 } RuleDraft;
 
 /* Makes the graph of a draft, whose lists of rules in any order it takes. 0; GRAMMAR_E_NOTHING, GRAMMAR_E_TOO_COMPLEX,
- * -ENOMEM; -EINVAL: a member in any order may be empty. The store's fuel is used. */
+ * -ENOMEM; -EINVAL: a member in any order, or a separator, may be empty. The store's fuel is used. */
 int rule_graph_init(RuleGraph *graph, RuleDraft *draft, ByteRegex *store);
 void rule_graph_deinit(RuleGraph *graph);
 size_t rule_graph_memory_bytes(const RuleGraph *graph);

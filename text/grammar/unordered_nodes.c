@@ -8,39 +8,44 @@
 #include "base/err.h"
 #include "base/min_max.h"
 
-/* Some member was there, perhaps one that may come again and is not noted. */
-#define HAS_BEGUN (UINT64_C(1) << GRAMMAR_UNORDERED_MAX)
+/* Bits beside those of the members that were there: behind a member, where a separator or the end follows, and behind
+ * a separator, where a member follows. Neither is set in front of the first member. */
+#define BEHIND_MEMBER (UINT64_C(1) << GRAMMAR_UNORDERED_MAX)
+#define BEHIND_SEPARATOR (BEHIND_MEMBER << 1)
+#define MEMBERS (BEHIND_MEMBER - 1)
 
-static uint32_t bytes_of(const RuleGraph *graph, const UnorderedRule *rule, uint32_t member, bool has_begun) {
-    return graph->rules[graph->members[rule->first_member + member].rules[has_begun]].end_bytes;
+static uint32_t bytes_of(const RuleGraph *graph, const UnorderedRule *rule, uint32_t member) {
+    return graph->rules[graph->members[rule->first_member + member]].end_bytes;
 }
 
 uint32_t unordered_end_bytes(const RuleGraph *graph, const UnorderedRule *rule, uint64_t seen) {
-    const uint64_t missing = rule->required & ~seen;
-    const bool has_begun = seen & HAS_BEGUN;
-    uint64_t n_bytes = 0, saved = 0;
-    bool has_first = has_begun;
+    const uint32_t separator = graph->rules[rule->separator].end_bytes;
+    uint64_t n_bytes = 0, n_separators = 0;
+    uint32_t least = REGEX_NEVER;
 
-    /* One member may stand first, without a separator: the one that saves most. */
     for (uint32_t i = 0; i < rule->n_members; i++) {
-        uint32_t first, later;
+        const uint32_t n = bytes_of(graph, rule, i);
 
-        if (!(missing >> i & 1))
+        if (seen >> i & 1)
             continue;
-        first = bytes_of(graph, rule, i, false);
-        later = bytes_of(graph, rule, i, true);
-        if (first == REGEX_NEVER || later == REGEX_NEVER)
+        least = MIN(least, n);
+        if (!(rule->required >> i & 1))
+            continue;
+        if (n == REGEX_NEVER)
             return REGEX_NEVER;
-        n_bytes += later;
-        if (!has_begun && (!has_first || (later > first && later - first > saved)))
-            saved = later > first ? later - first : 0;
-        has_first = true;
+        n_bytes += n;
+        n_separators++;
     }
-    return (uint32_t)MIN(n_bytes - saved, REGEX_BYTES_MAX);
+    if (!n_separators) /* a separator asks for any member */
+        return seen & BEHIND_SEPARATOR ? least : 0;
+    n_separators -= !(seen & BEHIND_MEMBER);
+    if (n_separators && separator == REGEX_NEVER)
+        return REGEX_NEVER;
+    return (uint32_t)MIN(n_bytes + n_separators * separator, REGEX_BYTES_MAX);
 }
 
 static bool may_come(const UnorderedNodes *nodes, const UnorderedRule *rule, uint64_t seen, uint32_t member) {
-    return !(seen >> member & 1) && bytes_of(nodes->graph, rule, member, seen & HAS_BEGUN) != REGEX_NEVER;
+    return !(seen >> member & 1) && bytes_of(nodes->graph, rule, member) != REGEX_NEVER;
 }
 
 /* Finds or makes a node. */
@@ -67,35 +72,39 @@ static int intern(UnorderedNodes *nodes, uint32_t at, uint64_t seen, uint32_t *n
     node = &nodes->nodes[id];
     *node = (UnorderedNode){ .node = { .rule = rule->rule,
                                        .end_bytes = unordered_end_bytes(nodes->graph, rule, seen),
-                                       .is_final = !(rule->required & ~seen) } };
+                                       .is_final = !(rule->required & ~seen) && !(seen & BEHIND_SEPARATOR) } };
     for (uint32_t i = 0; i < rule->n_members; i++)
         node->n_left += may_come(nodes, rule, seen, i);
+    if (seen & BEHIND_MEMBER)
+        node->n_left = node->n_left && nodes->graph->rules[rule->separator].end_bytes != REGEX_NEVER;
     return 0;
 }
 
 int unordered_nodes_edges(UnorderedNodes *nodes, uint32_t node, uint32_t *np) {
+    const uint32_t id = node - nodes->graph->n_nodes - 1;
     size_t n_words;
-    const uint32_t *key = tuple_store_words(&nodes->keys, node - nodes->graph->n_nodes - 1, &n_words);
+    const uint32_t *key = tuple_store_words(&nodes->keys, id, &n_words);
     const uint32_t at = key[0];
-    const uint64_t seen = key[1] | (uint64_t)key[2] << 32;
+    const uint64_t state = key[1] | (uint64_t)key[2] << 32, seen = state & MEMBERS;
     const UnorderedRule *rule = &nodes->graph->unordered[at];
     uint32_t n = 0;
+    int r = 0;
 
-    for (uint32_t i = 0; i < rule->n_members; i++) {
-        const bool may_repeat = rule->repeated >> i & 1;
-        RuleEdge *edge = &nodes->edges[n];
-        int r;
+    if (state & BEHIND_MEMBER) {
+        *np = nodes->nodes[id].n_left;
+        nodes->edges[0].symbol = rule->separator | SYMBOL_RULE;
+        return *np ? intern(nodes, at, seen | BEHIND_SEPARATOR, &nodes->edges[0].to) : 0;
+    }
+    for (uint32_t i = 0; i < rule->n_members && !r; i++) {
+        const uint64_t bit = rule->repeated >> i & 1 ? 0 : UINT64_C(1) << i;
 
         if (!may_come(nodes, rule, seen, i))
             continue;
-        edge->symbol = nodes->graph->members[rule->first_member + i].rules[!!(seen & HAS_BEGUN)] | SYMBOL_RULE;
-        r = intern(nodes, at, seen | HAS_BEGUN | (may_repeat ? 0 : UINT64_C(1) << i), &edge->to);
-        if (r)
-            return r;
-        n++;
+        nodes->edges[n].symbol = nodes->graph->members[rule->first_member + i] | SYMBOL_RULE;
+        r = intern(nodes, at, seen | bit | BEHIND_MEMBER, &nodes->edges[n++].to);
     }
     *np = n;
-    return 0;
+    return r;
 }
 
 int unordered_nodes_init(UnorderedNodes *nodes, const RuleGraph *graph) {

@@ -14,7 +14,7 @@ typedef struct UnorderedNode {
 
 typedef struct UnorderedNodes {
     const RuleGraph *graph;
-    TupleStore keys; /* rule in graph->unordered, members that were there (low word, high word) */
+    TupleStore keys; /* rule in graph->unordered, what was there (low word, high word) */
     UnorderedNode *nodes;
     uint32_t room;
     RuleEdge edges[GRAMMAR_UNORDERED_MAX]; /* of the node that was asked for last */

@@ -299,7 +299,7 @@ static void test_matcher_any_order_nested(void **state) {
 
 /* What a builder says of members that it cannot have. */
 static void test_matcher_any_order_errors(void **state) {
-    static const int wanted[] = { -EINVAL, 0, GRAMMAR_E_TOO_COMPLEX };
+    static const int wanted[] = { -EINVAL, -EINVAL, 0, GRAMMAR_E_TOO_COMPLEX };
     GrammarMember members[GRAMMAR_UNORDERED_MAX + 1] = { { 0 } };
 
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
@@ -311,7 +311,8 @@ static void test_matcher_any_order_errors(void **state) {
         assert_int_equal(grammar_builder_new(&builder, &GRAMMAR_LIMITS_DEFAULT), 0);
         for (size_t k = 0; k < ARRAY_LEN(members); k++)
             members[k].part = i ? grammar_part_bytes(builder, "a", 1) : grammar_part_empty(builder);
-        root = grammar_part_unordered(builder, members, ARRAY_LEN(members) - (i < 2), grammar_part_empty(builder));
+        root = i == 1 ? grammar_part_empty(builder) : grammar_part_bytes(builder, ",", 1);
+        root = grammar_part_unordered(builder, members, ARRAY_LEN(members) - (i < 3), root);
         assert_int_equal(grammar_builder_finish(builder, root, &grammar, &err), wanted[i]);
         grammar_unref(grammar);
     }

@@ -267,9 +267,9 @@ static void test_schema_any_order(void **state) {
 
 /* Properties up to the number whose order is free, and more. */
 static void test_schema_any_order_limit(void **state) {
-    for (int n = 62; n <= 63; n++) {
+    for (int n = 61; n <= 62; n++) {
         _cleanup_(str_buf_deinit) StrBuf schema = STR_BUF_NULL, text = STR_BUF_NULL;
-        const bool is_free = n == 62;
+        const bool is_free = n == 61;
         SchemaCase one;
 
         str_buf_add(&schema, "{\"properties\":{");

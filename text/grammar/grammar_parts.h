@@ -17,7 +17,7 @@ typedef uint32_t GrammarPart;
 /* Members of a part in any order, at most. */
 #define GRAMMAR_UNORDERED_MAX 62
 
-/* One member of a part whose members come in any order. */
+/* A member of a part whose members come in any order. */
 typedef struct GrammarMember {
     GrammarPart part; /* never the empty text */
     bool is_required;

@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/min_max.h"
 #include "text/grammar/grammar_error.h"
-#include "text/grammar/unordered_nodes.h"
 
 typedef struct Drawing {
     RuleGraph *graph;
@@ -291,6 +290,32 @@ static int draw_nodes(Drawing *drawing) {
 
 /* --- the way to an end -------------------------------------------------------------------------------------------- */
 
+uint32_t rule_graph_unordered_bytes(const RuleGraph *graph, const UnorderedRule *rule, uint64_t seen) {
+    const uint32_t separator = graph->rules[rule->separator].end_bytes;
+    uint64_t n_bytes = 0, n_separators = 0;
+    uint32_t least = REGEX_NEVER;
+
+    for (uint32_t i = 0; i < rule->n_members; i++) {
+        const uint32_t n = rule_graph_member_bytes(graph, rule, i);
+
+        if (seen >> i & 1)
+            continue;
+        least = MIN(least, n);
+        if (!(rule->required >> i & 1))
+            continue;
+        if (n == REGEX_NEVER)
+            return REGEX_NEVER;
+        n_bytes += n;
+        n_separators++;
+    }
+    if (!n_separators) /* a separator asks for any member */
+        return seen & UNORDERED_BEHIND_SEPARATOR ? least : 0;
+    n_separators -= !(seen & UNORDERED_BEHIND_MEMBER);
+    if (n_separators && separator == REGEX_NEVER)
+        return REGEX_NEVER;
+    return (uint32_t)MIN(n_bytes + n_separators * separator, REGEX_BYTES_MAX);
+}
+
 static uint32_t cost_of_lexeme(ByteRegex *store, RegexId id) {
     uint32_t n_bytes = REGEX_NEVER;
 
@@ -345,7 +370,7 @@ static int find_ends(Drawing *drawing) {
             if (graph->rules[rule].start < graph->n_nodes)
                 has_changed |= set_end(&graph->rules[rule], graph->nodes[graph->rules[rule].start].end_bytes);
         for (uint32_t i = 0; i < graph->n_unordered; i++) {
-            n_bytes = unordered_end_bytes(graph, &graph->unordered[i], 0);
+            n_bytes = rule_graph_unordered_bytes(graph, &graph->unordered[i], 0);
             has_changed |= set_end(&graph->rules[graph->unordered[i].rule], n_bytes);
         }
         if (burn(drawing, (uint64_t)graph->n_edges + graph->n_nodes + graph->n_members))

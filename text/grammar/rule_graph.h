@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "text/grammar/byte_regex.h"
+#include "text/grammar/grammar_parts.h"
 
 /* A symbol is a lexeme's number, a rule's number with this bit, or nothing. */
 #define SYMBOL_RULE 0x80000000u
@@ -57,6 +58,12 @@ typedef struct RuleGraph {
     bool is_root_nullable;
 } RuleGraph;
 
+/* Bits beside those of the members that were there: behind a member, where a separator or the end follows, and behind
+ * a separator, where a member follows. In front of the first member neither is set. */
+#define UNORDERED_BEHIND_MEMBER (UINT64_C(1) << GRAMMAR_UNORDERED_MAX)
+#define UNORDERED_BEHIND_SEPARATOR (UNORDERED_BEHIND_MEMBER << 1)
+#define UNORDERED_MEMBERS (UNORDERED_BEHIND_MEMBER - 1)
+
 /* Automata under construction, with edges of nothing. */
 typedef struct DraftEdge {
     uint32_t from;
@@ -87,5 +94,13 @@ typedef struct RuleDraft {
 int rule_graph_init(RuleGraph *graph, RuleDraft *draft, ByteRegex *store);
 void rule_graph_deinit(RuleGraph *graph);
 size_t rule_graph_memory_bytes(const RuleGraph *graph);
+/* Computes the bytes of a short text of a rule's members behind those that were there; REGEX_NEVER: there is none.
+ * seen has the bits of these members and UNORDERED_BEHIND_*. The graph's rules know their own short texts. */
+uint32_t rule_graph_unordered_bytes(const RuleGraph *graph, const UnorderedRule *rule, uint64_t seen);
+
+/* Returns the bytes of a short text of a rule's member. */
+static inline uint32_t rule_graph_member_bytes(const RuleGraph *graph, const UnorderedRule *rule, uint32_t member) {
+    return graph->rules[graph->members[rule->first_member + member]].end_bytes;
+}
 
 #endif

@@ -8,44 +8,8 @@
 #include "base/err.h"
 #include "base/min_max.h"
 
-/* Bits beside those of the members that were there: behind a member, where a separator or the end follows, and behind
- * a separator, where a member follows. Neither is set in front of the first member. */
-#define BEHIND_MEMBER (UINT64_C(1) << GRAMMAR_UNORDERED_MAX)
-#define BEHIND_SEPARATOR (BEHIND_MEMBER << 1)
-#define MEMBERS (BEHIND_MEMBER - 1)
-
-static uint32_t bytes_of(const RuleGraph *graph, const UnorderedRule *rule, uint32_t member) {
-    return graph->rules[graph->members[rule->first_member + member]].end_bytes;
-}
-
-uint32_t unordered_end_bytes(const RuleGraph *graph, const UnorderedRule *rule, uint64_t seen) {
-    const uint32_t separator = graph->rules[rule->separator].end_bytes;
-    uint64_t n_bytes = 0, n_separators = 0;
-    uint32_t least = REGEX_NEVER;
-
-    for (uint32_t i = 0; i < rule->n_members; i++) {
-        const uint32_t n = bytes_of(graph, rule, i);
-
-        if (seen >> i & 1)
-            continue;
-        least = MIN(least, n);
-        if (!(rule->required >> i & 1))
-            continue;
-        if (n == REGEX_NEVER)
-            return REGEX_NEVER;
-        n_bytes += n;
-        n_separators++;
-    }
-    if (!n_separators) /* a separator asks for any member */
-        return seen & BEHIND_SEPARATOR ? least : 0;
-    n_separators -= !(seen & BEHIND_MEMBER);
-    if (n_separators && separator == REGEX_NEVER)
-        return REGEX_NEVER;
-    return (uint32_t)MIN(n_bytes + n_separators * separator, REGEX_BYTES_MAX);
-}
-
 static bool may_come(const UnorderedNodes *nodes, const UnorderedRule *rule, uint64_t seen, uint32_t member) {
-    return !(seen >> member & 1) && bytes_of(nodes->graph, rule, member) != REGEX_NEVER;
+    return !(seen >> member & 1) && rule_graph_member_bytes(nodes->graph, rule, member) != REGEX_NEVER;
 }
 
 /* Finds or makes a node. */
@@ -70,12 +34,13 @@ static int intern(UnorderedNodes *nodes, uint32_t at, uint64_t seen, uint32_t *n
     if (id != n_before)
         return 0;
     node = &nodes->nodes[id];
-    *node = (UnorderedNode){ .node = { .rule = rule->rule,
-                                       .end_bytes = unordered_end_bytes(nodes->graph, rule, seen),
-                                       .is_final = !(rule->required & ~seen) && !(seen & BEHIND_SEPARATOR) } };
+    *node =
+        (UnorderedNode){ .node = { .rule = rule->rule,
+                                   .end_bytes = rule_graph_unordered_bytes(nodes->graph, rule, seen),
+                                   .is_final = !(rule->required & ~seen) && !(seen & UNORDERED_BEHIND_SEPARATOR) } };
     for (uint32_t i = 0; i < rule->n_members; i++)
         node->n_left += may_come(nodes, rule, seen, i);
-    if (seen & BEHIND_MEMBER)
+    if (seen & UNORDERED_BEHIND_MEMBER)
         node->n_left = node->n_left && nodes->graph->rules[rule->separator].end_bytes != REGEX_NEVER;
     return 0;
 }
@@ -85,15 +50,15 @@ int unordered_nodes_edges(UnorderedNodes *nodes, uint32_t node, uint32_t *np) {
     size_t n_words;
     const uint32_t *key = tuple_store_words(&nodes->keys, id, &n_words);
     const uint32_t at = key[0];
-    const uint64_t state = key[1] | (uint64_t)key[2] << 32, seen = state & MEMBERS;
+    const uint64_t state = key[1] | (uint64_t)key[2] << 32, seen = state & UNORDERED_MEMBERS;
     const UnorderedRule *rule = &nodes->graph->unordered[at];
     uint32_t n = 0;
     int r = 0;
 
-    if (state & BEHIND_MEMBER) {
+    if (state & UNORDERED_BEHIND_MEMBER) {
         *np = nodes->nodes[id].n_left;
         nodes->edges[0].symbol = rule->separator | SYMBOL_RULE;
-        return *np ? intern(nodes, at, seen | BEHIND_SEPARATOR, &nodes->edges[0].to) : 0;
+        return *np ? intern(nodes, at, seen | UNORDERED_BEHIND_SEPARATOR, &nodes->edges[0].to) : 0;
     }
     for (uint32_t i = 0; i < rule->n_members && !r; i++) {
         const uint64_t bit = rule->repeated >> i & 1 ? 0 : UINT64_C(1) << i;
@@ -101,7 +66,7 @@ int unordered_nodes_edges(UnorderedNodes *nodes, uint32_t node, uint32_t *np) {
         if (!may_come(nodes, rule, seen, i))
             continue;
         nodes->edges[n].symbol = nodes->graph->members[rule->first_member + i] | SYMBOL_RULE;
-        r = intern(nodes, at, seen | bit | BEHIND_MEMBER, &nodes->edges[n++].to);
+        r = intern(nodes, at, seen | bit | UNORDERED_BEHIND_MEMBER, &nodes->edges[n++].to);
     }
     *np = n;
     return r;

@@ -4,7 +4,6 @@
 #ifndef COORDGEN_TEXT_UNORDERED_NODES_H
 #define COORDGEN_TEXT_UNORDERED_NODES_H
 
-#include "text/grammar/grammar_parts.h"
 #include "text/grammar/rule_graph.h"
 
 typedef struct UnorderedNode {
@@ -30,9 +29,5 @@ int unordered_nodes_edges(UnorderedNodes *nodes, uint32_t node, uint32_t *np);
 static inline const UnorderedNode *unordered_node(const UnorderedNodes *nodes, uint32_t node) {
     return &nodes->nodes[node - nodes->graph->n_nodes - 1];
 }
-
-/* Computes the bytes of a short text of a rule's members behind those that were there; REGEX_NEVER: there is none.
- * The graph's rules know their short texts. */
-uint32_t unordered_end_bytes(const RuleGraph *graph, const UnorderedRule *rule, uint64_t seen);
 
 #endif

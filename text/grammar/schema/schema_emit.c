@@ -181,8 +181,8 @@ static void put_member(Emitter *e, ObjectPlaces *places, const SchemaMember *mem
         }
 }
 
-/* Writes an object whose properties come in any order, *partp: out. Returns false where they count, set marks or are too
- * many: the schema's order is then the only one that is known. */
+/* Writes an object whose properties come in any order, *partp: out. Returns false where they count, set marks or are
+ * too many: the schema's order is then the only one that is known. */
 static bool emit_unordered(Emitter *e, const SchemaObjectForm *form, GrammarPart *partp) {
     GrammarMember members[GRAMMAR_UNORDERED_MAX];
     uint32_t n = 0, n_required = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* JSON Schema (2020-12 and drafts 4 to 7) as a part of a grammar: the JSON texts whose values fit a schema.
  *
- * Every keyword that a value can break is enforced, or refused by its name and JSON pointer. The texts are a subset of all spellings (docs/json-schema.md). */
+ * Every keyword that a value can break is enforced, or refused by its name and JSON pointer. The texts are a subset of
+ * all spellings (docs/json-schema.md). */
 #ifndef COORDGEN_SCHEMA_GRAMMAR_H
 #define COORDGEN_SCHEMA_GRAMMAR_H
 

@@ -29,6 +29,7 @@ typedef enum RequestKind {
     REQUEST_GENERATE, /* this and later kinds are the user's; the library sends the earlier ones */
     REQUEST_TOKENIZE,
     REQUEST_DETOKENIZE,
+    REQUEST_EMBED,
     REQUEST_STATUS,
     REQUEST_MODEL_LIST,
     REQUEST_MODEL_SHOW,

@@ -116,6 +116,13 @@ int coordgen_tokenize(CoordgenClient *client, const CoordgenTokenizeOptions *opt
                            replyp);
 }
 
+int coordgen_embed(CoordgenClient *client, const CoordgenEmbedOptions *options, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+
+    return client_check_usable(client, true)
+               ?: wait_for(client, &waiter, coordgen_embed_start(client, options, waiter_event, &waiter, NULL), replyp);
+}
+
 int coordgen_detokenize(CoordgenClient *client, const CoordgenDetokenizeOptions *options, CoordgenReply **replyp) {
     Waiter waiter = { 0 };
 

@@ -372,7 +372,15 @@ COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply
 COORDGEN_PUBLIC size_t coordgen_reply_n_tokens(const CoordgenReply *reply); /* tokenize, also with count_only */
 COORDGEN_PUBLIC const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp);
 COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply,
-                                                size_t *len_bytesp); /* detokenize, rendered */
+                                                size_t *len_bytesp);            /* detokenize, rendered */
+COORDGEN_PUBLIC size_t coordgen_reply_n_embeddings(const CoordgenReply *reply); /* one for each text */
+/* Returns the vector of a text, float[*n_valuesp], as long as the reply lives; NULL: there is none. */
+COORDGEN_PUBLIC const float *coordgen_reply_embedding(const CoordgenReply *reply, size_t index, size_t *n_valuesp);
+/* Returns the number of tokens of a text. */
+COORDGEN_PUBLIC uint32_t coordgen_reply_embedding_tokens(const CoordgenReply *reply, size_t index);
+/* Returns how the vectors were made: a CoordgenPooling; 0: the reply has none. */
+COORDGEN_PUBLIC int coordgen_reply_pooling(const CoordgenReply *reply);
+COORDGEN_PUBLIC const char *coordgen_pooling_name(int pooling); /* "mean", "last", "cls" */
 COORDGEN_PUBLIC const CoordgenDraftDb *coordgen_reply_draft_db(const CoordgenReply *reply);
 COORDGEN_PUBLIC size_t coordgen_reply_n_draft_db_users(const CoordgenReply *reply);
 COORDGEN_PUBLIC const CoordgenDraftDbUser *coordgen_reply_draft_db_user(const CoordgenReply *reply, size_t index);

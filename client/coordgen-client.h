@@ -464,6 +464,9 @@ COORDGEN_PUBLIC int coordgen_tokenize_start(CoordgenClient *client, const Coordg
                                             CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Asks for the vector of each text; their tokens together, and the reply, are limited. */
+COORDGEN_PUBLIC int coordgen_embed_start(CoordgenClient *client, const CoordgenEmbedOptions *options,
+                                         CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_request_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
                                                 uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_explain_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn,
@@ -551,6 +554,7 @@ COORDGEN_PUBLIC int coordgen_tokenize(CoordgenClient *client, const CoordgenToke
                                       CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_detokenize(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
                                         CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_embed(CoordgenClient *client, const CoordgenEmbedOptions *options, CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_status(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
 /* Lists the generations that run or wait: this user's, or all for administrators. */
 COORDGEN_PUBLIC int coordgen_request_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);

@@ -37,6 +37,7 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .n_vocab = hparams->n_vocab,
         .n_layers = hparams->n_layers,
         .n_embd = hparams->n_embd,
+        .pooling = hparams->pooling,
         .n_context = hparams->n_context,
         .n_parameters = weights_counts(engine->weights)->n_parameters,
         .kv_bytes_per_token = engine->kv.page_bytes / backend->ops->kv_block_positions,

@@ -5,6 +5,7 @@
 
 #include "engine/constraint/constraint.h"
 #include "engine/draft/draft_options.h"
+#include "engine/embedding.h"
 #include "engine/engine.h"
 #include "engine/sampling/logprobs.h"
 #include "engine/sampling/sampler.h"
@@ -31,6 +32,7 @@ typedef enum GenerationEnd {
     GENERATION_END_MAX,     /* max_tokens */
     GENERATION_END_CONTEXT, /* the context is full */
     GENERATION_END_CANCELLED,
+    GENERATION_END_PROMPT,     /* the prompt is computed, and only its vector is wanted */
     GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
     GENERATION_END_CALLS,      /* the model ended its turn, which has calls of tools */
 } GenerationEnd;
@@ -70,7 +72,8 @@ typedef struct GenerationOptions {
                               * computed the prompt, and computes its last token alone. Only generation_new() uses it;
                               * NULL: none */
     PrefixPin *pin;          /* of a session: holds the kept prefix; outlives the generation; may be NULL */
-    SamplerOptions sampler;  /* biases and breakers are copied */
+    EmbeddingOptions embedding; /* with a pooling: the prompt's vector is wanted, and no answer */
+    SamplerOptions sampler;     /* biases and breakers are copied */
     GenerationConstraint constraint;
     GenerationLogprobs logprobs;
     const char *stops[GENERATION_STOPS_MAX]; /* texts end the output in its text part alone */
@@ -183,6 +186,8 @@ int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText 
 /* Ends a step early: its generations are as they were before. */
 void generation_step_drop(GenerationStep *step);
 
+/* Returns the prompt's vector f32[n_embd], which the generation owns; NULL: not wanted, or not computed yet. */
+const float *generation_vector(const Generation *generation);
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
 const DraftReport *generation_report(const Generation *generation); /* so far */

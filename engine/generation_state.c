@@ -32,6 +32,7 @@ Generation *generation_free(Generation *generation) {
     answer_constraint_free(generation->constraint);
     self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
+    embedding_free(generation->embedding);
     token_list_deinit(&generation->tokens);
     text_deinit(&generation->text);
     bill_settle(&generation->bill);
@@ -115,7 +116,7 @@ static void reserve_trees(Generation *generation) {
 
     if (!generation->options.constraint.it)
         speculation->sources &= ~(1u << SPECULATION_GRAMMAR);
-    if (!speculation->sources || spec_lab_of(speculation->lab)->chains)
+    if (!speculation->sources || generation->embedding || spec_lab_of(speculation->lab)->chains)
         return;
     if (!max_bytes || tree_bytes <= max_bytes - generation_kv_bytes(generation)) {
         generation->tree_bytes = tree_bytes;
@@ -148,12 +149,42 @@ static int begin_constraint(Generation *generation, ErrText *err) {
                    : 0;
 }
 
+/* Reserves the memory of the state beside the sequence. For a vector there are no logits. 0, GENERATION_E_MEMORY,
+ * -ENOMEM. */
+static int new_state(Generation *generation, ErrText *err) {
+    Engine *engine = generation->engine;
+    const EmbeddingOptions *embedding = &generation->options.embedding;
+    const size_t n_embd = engine_info(engine)->n_embd, n_vocab = embedding->pooling ? 0 : engine_info(engine)->n_vocab;
+    const size_t state_bytes =
+        n_vocab * sizeof(float) + generation->capacity_tokens * sizeof(uint32_t) +
+        (embedding->pooling ? embedding_bytes(n_embd)
+                            : generation_sampling_bytes(&generation->options, n_vocab, generation->capacity_tokens));
+    int r;
+
+    engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
+    r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
+    if (r)
+        return account_refused(err, GENERATION_E_MEMORY, r, engine_accounts(engine), ACCOUNT_ACTIVATIONS, state_bytes,
+                               "the state of another request");
+    generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
+    if (embedding->pooling)
+        generation->embedding = embedding_new(embedding, n_embd);
+    else
+        generation->logits = malloc(n_vocab * sizeof(float));
+    if (!generation->tokens.ids || !(generation->logits || generation->embedding) || copy_stops(generation))
+        return err_no_memory(err);
+    r = embedding->pooling ? 0
+                           : generation_sampling_init(&generation->sampling, &generation->options, engine,
+                                                      generation->n_prompt, generation->capacity_tokens, err);
+    return r == -ENOMEM ? err_no_memory(err) : r;
+}
+
 /* Makes what drafts, if the options want drafts. */
 static int begin_drafts(Generation *generation, ErrText *err) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     int r;
 
-    if (!speculation->sources)
+    if (!speculation->sources || generation->embedding)
         return 0;
     if ((speculation->sources >> SPECULATION_MODEL & 1) && !speculation->model.ops && speculation->self_layers) {
         r = self_draft_new(&generation->self_draft, generation->sequence, speculation->self_layers, generation->logits,
@@ -186,7 +217,7 @@ static int begin_drafts(Generation *generation, ErrText *err) {
 int generation_new(Generation **generationp, Engine *engine, const uint32_t *prompt, size_t n_prompt,
                    const GenerationOptions *options, ErrText *err) {
     _cleanup_(generation_freep) Generation *generation = NULL;
-    size_t n_vocab = engine_info(engine)->n_vocab, context_tokens = engine_info(engine)->n_context, state_bytes;
+    size_t n_vocab = engine_info(engine)->n_vocab, context_tokens = engine_info(engine)->n_context;
     ByteText wanted, left;
     int r;
 
@@ -197,7 +228,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
         return err_set(err, GENERATION_E_EMPTY, "the prompt is empty");
     if (options->context_tokens && options->context_tokens < context_tokens)
         context_tokens = options->context_tokens;
-    if (n_prompt >= context_tokens)
+    if (n_prompt >= context_tokens + (options->embedding.pooling != EMBEDDING_NONE))
         return err_set(err, GENERATION_E_TOO_LONG,
                        "the prompt has %zu tokens, which leaves no room for an answer in a context of %zu: shorten it",
                        n_prompt, context_tokens);
@@ -217,31 +248,21 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->capacity_tokens = context_tokens;
     if (options->max_tokens && options->max_tokens < context_tokens - n_prompt)
         generation->capacity_tokens = n_prompt + options->max_tokens;
+    if (options->embedding.pooling)
+        generation->capacity_tokens = n_prompt;
     if (options->kv_max_bytes && generation_kv_bytes(generation) > options->kv_max_bytes)
         return err_set(err, GENERATION_E_SHARE,
                        "the KV cache of %zu tokens takes %s, and %s are left of what one user may hold (kv-user-share)",
                        generation->capacity_tokens, byte_text(&wanted, generation_kv_bytes(generation)),
                        byte_text(&left, options->kv_max_bytes));
     reserve_trees(generation);
-    state_bytes = n_vocab * sizeof(float) + generation->capacity_tokens * sizeof(uint32_t) +
-                  generation_sampling_bytes(options, n_vocab, generation->capacity_tokens);
-    engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
-    r = account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes);
+    r = new_state(generation, err);
     if (r)
-        return account_refused(err, GENERATION_E_MEMORY, r, engine_accounts(engine), ACCOUNT_ACTIVATIONS, state_bytes,
-                               "the state of another request");
+        return r;
     r = new_sequence(generation, prompt, err);
     if (r)
         return r == ENGINE_E_MEMORY ? GENERATION_E_MEMORY : r == ENGINE_E_CONTEXT ? GENERATION_E_TOO_LONG : r;
     sequence_set_cancel(generation->sequence, &generation->cancelled);
-    generation->logits = malloc(n_vocab * sizeof(float));
-    generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
-    if (!generation->logits || !generation->tokens.ids || copy_stops(generation))
-        return err_no_memory(err);
-    r = generation_sampling_init(&generation->sampling, &generation->options, engine, n_prompt,
-                                 generation->capacity_tokens, err);
-    if (r)
-        return r == -ENOMEM ? err_no_memory(err) : r;
     r = begin_constraint(generation, err);
     if (!r)
         r = begin_drafts(generation, err);
@@ -282,6 +303,10 @@ GenerationEnd generation_end(const Generation *generation) {
     return generation->end;
 }
 
+const float *generation_vector(const Generation *generation) {
+    return generation->vector;
+}
+
 const GenerationUsage *generation_usage(const Generation *generation) {
     return &generation->usage;
 }
@@ -296,6 +321,7 @@ const char *generation_end_name(GenerationEnd end) {
         [GENERATION_END_STOP] = "stop-string",      [GENERATION_END_MAX] = "max-tokens",
         [GENERATION_END_CONTEXT] = "context-full",  [GENERATION_END_CANCELLED] = "cancelled",
         [GENERATION_END_REPETITION] = "repetition", [GENERATION_END_CALLS] = "tool-calls",
+        [GENERATION_END_PROMPT] = "prompt",
     };
 
     return names[end];

@@ -38,6 +38,8 @@ struct Generation {
     DraftModel self_draft;        /* first layers of the model that draft; without ops: none */
     Drafting *drafting;           /* NULL: no drafts */
     GenerationText text;
+    Embedding *embedding; /* NULL: no vector is wanted */
+    const float *vector;  /* of the embedding; NULL: not computed yet */
     GenerationUsage usage;
     DraftReport *report; /* the options' report, or own_report */
     DraftReport own_report;

@@ -85,6 +85,12 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
     span->head.arg = generation;
 }
 
+/* Adds the state of a row of the prompt to its vector. */
+static void add_hidden(EngineSpan *span, size_t row, const float *hidden) {
+    (void)row;
+    embedding_add(span->hidden_arg, hidden);
+}
+
 /* Prepares the constraint for a step behind the answer. 0, GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno. */
 static int begin_constraint(const Generation *generation) {
     const size_t n = generation->n_prompt;
@@ -125,8 +131,13 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
         .decodes = !in_prefill(generation),
         .head = { .n_rows = done + n == generation->tokens.n ? 1 : 0, .logits = generation->logits },
     };
-    if (in_prefill(generation))
+    if (generation->embedding) {
+        span->head = (EngineHead){ 0 };
+        span->take_hidden = add_hidden;
+        span->hidden_arg = generation->embedding;
+    } else if (in_prefill(generation)) {
         learn_from_prompt(generation, span);
+    }
     return true;
 }
 
@@ -171,6 +182,10 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
     }
     if (prefill && in_prefill(generation))
         return 0;
+    if (generation->embedding) {
+        generation->vector = embedding_finish(generation->embedding);
+        return generation_finish(generation, GENERATION_END_PROMPT, NULL, turn->fn, turn->arg);
+    }
     generation->usage.n_steps += !prefill;
     if (!prefill && span->head.take)
         return take_picked(turn, span);

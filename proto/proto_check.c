@@ -451,6 +451,44 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
     }
 }
 
+/* Checks texts or token ids, one of the two. The number of values of a vector is the model's: the service checks that
+ * the reply fits a frame. */
+static int embed_check(const Coordgen__V1__EmbedRequest *embed, FrameFault *fault) {
+    char path[64];
+    size_t n_ids = 0;
+
+    if (embed->n_text && embed->n_tokens)
+        return refuse(fault, "embed.tokens", "texts and token ids are given: one of them");
+    if (!embed->n_text && !embed->n_tokens)
+        return refuse(fault, "embed.text", "1 to %d texts are needed", PROTO_TEXTS_MAX);
+    if (embed->n_text > PROTO_TEXTS_MAX || embed->n_tokens > PROTO_TEXTS_MAX)
+        return refuse(fault, embed->n_text ? "embed.text" : "embed.tokens", "%zu texts: at most %d",
+                      MAX(embed->n_text, embed->n_tokens), PROTO_TEXTS_MAX);
+    for (size_t i = 0; i < embed->n_text; i++)
+        if (!*embed->text[i]) {
+            snprintf(path, sizeof(path), "embed.text[%zu]", i);
+            return refuse(fault, path, "the text is empty");
+        }
+    for (size_t i = 0; i < embed->n_tokens; i++) {
+        snprintf(path, sizeof(path), "embed.tokens[%zu]", i);
+        n_ids += embed->tokens[i]->n_id;
+        if (!embed->tokens[i]->n_id)
+            return refuse(fault, path, "the text has no token");
+        if (n_ids > PROTO_TOKENS_MAX)
+            return refuse(fault, path, "more than %u tokens together", PROTO_TOKENS_MAX);
+    }
+    if (embed->has_pooling && (embed->pooling < COORDGEN__V1__POOLING__POOLING_UNSPECIFIED ||
+                               embed->pooling > COORDGEN__V1__POOLING__POOLING_CLS))
+        return refuse(fault, "embed.pooling", "%d is none of mean (1), last (2), cls (3): leave it out for the model's",
+                      (int)embed->pooling);
+    if (embed->has_priority && (embed->priority < COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE ||
+                                embed->priority > COORDGEN__V1__PRIORITY__PRIORITY_BACKGROUND))
+        return refuse(fault, "embed.priority",
+                      "%d is none of interactive (1), normal (2), background (3): leave it out for normal",
+                      (int)embed->priority);
+    return model_name_check("embed", embed->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
+}
+
 static int hello_check(const Coordgen__V1__HelloRequest *hello, FrameFault *fault) {
     if (!hello->has_version_min || !hello->version_min)
         return refuse(fault, "hello.version_min", "missing or 0");
@@ -507,6 +545,8 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
         return tokenize_check(request->tokenize, fault);
     case COORDGEN__V1__REQUEST__OP_DETOKENIZE:
         return detokenize_check(request->detokenize, fault);
+    case COORDGEN__V1__REQUEST__OP_EMBED:
+        return embed_check(request->embed, fault);
     case COORDGEN__V1__REQUEST__OP_STATUS:
     case COORDGEN__V1__REQUEST__OP_REQUEST_LIST:
     case COORDGEN__V1__REQUEST__OP_MODEL_LIST:

@@ -20,6 +20,7 @@
 #define PROTO_STOP_BYTES_MAX 256
 #define PROTO_SPECULATION_BYTES_MAX 128
 #define PROTO_CHOICES_MAX 16
+#define PROTO_TEXTS_MAX 256 /* of a request for vectors */
 #define PROTO_TOKENS_MAX (1u << 20)
 #define PROTO_LOGPROBS_MAX 20
 #define PROTO_LOGIT_BIASES_MAX 1024

@@ -71,7 +71,7 @@ extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_ve
     ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_default, ctl_verb_model_pair,
     ctl_verb_model_verify, ctl_verb_draftdb_stats, ctl_verb_draftdb_forget, ctl_verb_draftdb_export,
     ctl_verb_draftdb_import, ctl_verb_draftdb_freeze, ctl_verb_draftdb_thaw, ctl_verb_cancel, ctl_verb_model_rm,
-    ctl_verb_disk, ctl_verb_prune, ctl_verb_model_pull;
+    ctl_verb_disk, ctl_verb_prune, ctl_verb_model_pull, ctl_verb_embed;
 
 /* ctl_options.c */
 extern const Option ctl_common_options[];
@@ -155,6 +155,8 @@ int ctl_load_for_use(Ctl *ctl, const char *name, bool says_what);
 /* ctl_prompt.c */
 /* Returns arguments, --file and standard input as one text, which the caller frees; NULL after a message. */
 char *ctl_prompt(Ctl *ctl);
+/* Reads a text file; "-": standard input. The caller frees it. NULL: after a message. */
+char *ctl_slurp(Ctl *ctl, const char *path);
 /* Reads the file that an option names. The caller frees *textp, which is NULL if the option is not given. Returns
  * false, after a message, if the file cannot be read. */
 bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
@@ -187,6 +189,7 @@ bool ctl_completion(const Ctl *ctl, CoordgenGenerateOptions *options, uint32_t *
 bool ctl_print_choices(const Ctl *ctl, const CoordgenGenerateResult *result);
 
 /* ctl_sampling.c */
+bool ctl_priority(const Ctl *ctl, CoordgenPriority *priorityp); /* --priority; false: after a message */
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
                   size_t n_stops_max);
 void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);

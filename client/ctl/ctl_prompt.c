@@ -11,7 +11,7 @@ enum {
     PROMPT_BYTES_MAX = (4 << 20) - 4096
 };
 
-static char *slurp(Ctl *ctl, const char *path) {
+char *ctl_slurp(Ctl *ctl, const char *path) {
     bool input = !strcmp(path, "-");
     char *text = NULL;
     size_t len_bytes, mark_bytes;
@@ -40,7 +40,7 @@ static char *slurp(Ctl *ctl, const char *path) {
 bool ctl_option_file(Ctl *ctl, const char *name, char **textp) {
     const char *path = ctl_text(ctl, name, NULL);
 
-    *textp = path ? slurp(ctl, path) : NULL;
+    *textp = path ? ctl_slurp(ctl, path) : NULL;
     return !path || *textp;
 }
 
@@ -61,7 +61,7 @@ char *ctl_prompt(Ctl *ctl) {
         path = "-";
         ctl->n_args = 0;
     }
-    if (path && !(file = slurp(ctl, path)))
+    if (path && !(file = ctl_slurp(ctl, path)))
         return NULL;
     for (int i = 0; i < ctl->n_args; i++) {
         str_buf_add(&prompt, i ? " " : "");

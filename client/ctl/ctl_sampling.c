@@ -4,7 +4,7 @@
 
 #include "client/ctl/ctl.h"
 
-static bool take_priority(const Ctl *ctl, CoordgenPriority *priorityp) {
+bool ctl_priority(const Ctl *ctl, CoordgenPriority *priorityp) {
     const char *text = ctl_text(ctl, "priority", NULL);
 
     if (!text)
@@ -41,7 +41,7 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
         !ctl_number(ctl, "repetition-window", COORDGEN_UNSET_COUNT - 1, &window) ||
         !ctl_number(ctl, "seed", UINT64_MAX, &seed) || !take_float(ctl, "temperature", &options->temperature) ||
         !take_float(ctl, "top-p", &options->top_p) || !take_float(ctl, "min-p", &options->min_p) ||
-        !take_float(ctl, "repetition-penalty", &options->repetition_penalty) || !take_priority(ctl, &options->priority))
+        !take_float(ctl, "repetition-penalty", &options->repetition_penalty) || !ctl_priority(ctl, &options->priority))
         return false;
     for (size_t i = 0; i < ctl->n_values; i++) {
         if (strcmp(ctl->values[i].option->name, "stop"))

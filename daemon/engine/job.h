@@ -104,8 +104,23 @@ typedef struct JobInput { /* JOB_GENERATE, JOB_TOKENIZE */
     bool splits;                 /* JOB_GENERATE: thinking and calls are parts of their own */
 } JobInput;
 
+/* A text of a request for vectors, as text or as token ids. */
+typedef struct JobText {
+    const char *text;
+    size_t text_bytes;
+    const uint32_t *tokens; /* [n_tokens] */
+    size_t n_tokens;
+} JobText;
+
+typedef struct JobTexts { /* JOB_GENERATE: texts whose vectors are wanted, instead of an answer */
+    JobText *list;        /* [n]: the owner's, const; texts point into its memory */
+    size_t n;             /* 0: an answer is wanted */
+    bool takes_model_pooling;
+} JobTexts;
+
 typedef struct Job Job;
 typedef struct JobChoices JobChoices; /* job_choices.h */
+typedef struct JobVectors JobVectors; /* job_vectors.h */
 
 typedef struct JobGenerate {    /* JOB_GENERATE: what the request asks for */
     Engine *draft_engine;       /* engine of the draft model; NULL: none */
@@ -135,6 +150,8 @@ typedef struct JobRun {      /* JOB_GENERATE: the engine thread's */
                               * lock; else NULL */
     Job *asked;              /* of a further answer: the request's own job, which has the first answer; else NULL */
     uint32_t choice;         /* which of the answers; from 0 */
+    size_t text;             /* of a lane: the text whose vector it computes */
+    JobVectors *vectors;     /* of a request for vectors, from its first turn on; the loop's once the job is done */
 } JobRun;
 
 typedef struct JobDetokenize { /* JOB_DETOKENIZE */
@@ -159,6 +176,7 @@ struct Job {
     void *owner;    /* loop; const */
     Engine *engine; /* prepared by the loop; of a load, the engine thread's */
     JobInput input;
+    JobTexts texts;
     JobGenerate generate;
     JobRun run;
     JobDetokenize detokenize;

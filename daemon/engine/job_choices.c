@@ -5,12 +5,13 @@
 #include <stdlib.h>
 
 #include "base/min_max.h"
+#include "daemon/engine/job_vectors.h"
 
 JobChoices *job_choices_new(Job *asked) {
     const uint32_t n = asked->generate.n;
     JobChoices *choices = calloc(1, sizeof(*choices) + (n - 1) * sizeof(*choices->further));
 
-    assert(n > 1 && n <= JOB_CHOICES_MAX);
+    assert(n > (asked->texts.n ? 0 : 1) && n <= JOB_CHOICES_MAX);
     if (!choices)
         return NULL;
     choices->n = n;
@@ -72,9 +73,25 @@ static void add_usage(GenerationUsage *sum, const GenerationUsage *usage) {
     sum->read_wait_ns = MAX(sum->read_wait_ns, usage->read_wait_ns);
 }
 
+/* Returns the usage of a request for vectors: of the texts that have ended, and of those that run. */
+static GenerationUsage texts_usage(Job *asked) {
+    GenerationUsage sum = asked->run.vectors->done;
+
+    for (uint32_t i = 0; i < asked->run.choices->n; i++) {
+        const Generation *generation = job_of_choice(asked, i)->run.generation;
+
+        if (generation)
+            job_vectors_add_usage(&sum, generation_usage(generation));
+    }
+    return sum;
+}
+
 GenerationUsage job_usage(const Job *asked) {
     Job *job = (Job *)(uintptr_t)asked; /* only read */
     GenerationUsage sum;
+
+    if (asked->run.vectors)
+        return texts_usage(job);
 
     if (!asked->run.choices)
         return *generation_usage(asked->run.generation);

@@ -42,7 +42,8 @@ static inline Job *job_of_choice(Job *asked, uint32_t i) {
 
 /* Whether the answer is one of those that may run now: the first ones that have not ended, as the job's width says. */
 bool job_answer_has_place(const Job *job);
-/* Returns the usage of all answers so far: the prompt counts once, output is summed, and times are the longest. */
+/* Returns the usage of all answers so far: the prompt counts once, output is summed, and times are the longest. Of
+ * texts everything but times is summed. */
 GenerationUsage job_usage(const Job *asked);
 /* Cancels every answer. Thread: any, under the outbox's lock. */
 void job_cancel_answers(Job *asked);

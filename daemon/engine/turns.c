@@ -17,6 +17,7 @@
 #include "base/min_max.h"
 #include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns_answers.h"
+#include "daemon/engine/turns_generation.h"
 #include "scheduler/requests/turn_order.h"
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
@@ -96,16 +97,21 @@ static void gather(Turns *turns, const Engine *engine, Company *company, Priorit
 
 /* Hands the results of a step to its jobs; jobs that go on are appended to the list in their order. */
 static void turns_settle(Turns *turns, Company *company, int r, const ErrText *err) {
+    turns->settling = company;
     for (size_t i = 0; i < company->n; i++) {
         const GenerationTurn *turn = &company->turns[i];
         ErrText own = *err;
+        Job *job;
 
         if (!company->targets[i].job)
             continue;
-        company->targets[i].job->run.waits_since_ns = clock_now_ns();
-        if (turns_took_turn(turns, company->targets[i].job, r ? r : turn->r ? turn->r : company->targets[i].r, &own))
-            TAILQ_INSERT_TAIL(&turns->active, company->targets[i].job, link);
+        job = company->targets[i].job;
+        company->targets[i].job = NULL; /* from here on it is in the list, or ended */
+        job->run.waits_since_ns = clock_now_ns();
+        if (turns_took_turn(turns, job, r ? r : turn->r ? turn->r : company->targets[i].r, &own))
+            TAILQ_INSERT_TAIL(&turns->active, job, link);
     }
+    turns->settling = NULL;
     company->n = 0;
 }
 

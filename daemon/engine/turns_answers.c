@@ -7,62 +7,8 @@
 #include "base/min_max.h"
 #include "daemon/engine/job_choices.h"
 #include "daemon/engine/turns_answers.h"
-
-static int generation_code(int r) {
-    switch (r) {
-    case GENERATION_E_EMPTY:
-        return JOB_E_EMPTY;
-    case GENERATION_E_TOO_LONG:
-        return JOB_E_TOO_LONG;
-    case GENERATION_E_MEMORY:
-        return JOB_E_MEMORY;
-    case GENERATION_E_SHARE:
-        return JOB_E_SHARE;
-    case GENERATION_E_OPTIONS:
-        return JOB_E_OPTIONS;
-    case GENERATION_E_COMPLEX:
-        return JOB_E_COMPLEX;
-    case GENERATION_E_SHORT:
-        return JOB_E_SHORT;
-    default:
-        return err_fold(r);
-    }
-}
-
-/* Returns what a job counts for in its user's share. Pages that several answers share count for the first answer that
- * has not ended. */
-static uint64_t kv_bytes_of(Job *job, uint64_t user) {
-    const Generation *generation = job ? job->run.generation : NULL;
-    Job *asked;
-
-    if (!generation || job->generate.options.user != user)
-        return 0;
-    asked = job_asked(job);
-    for (uint32_t i = 0; i < job->run.choice; i++)
-        if (job_of_choice(asked, i)->run.generation)
-            return generation_kv_bytes(generation) + draft_timeline_kv_bytes(&job->run.draft_model);
-    return generation_kv_bytes(generation) + generation_shared_kv_bytes(generation) +
-           draft_timeline_kv_bytes(&job->run.draft_model);
-}
-
-/* Returns the job's options, limited to the rest of the user's share of KV memory. The job and its further answers are
- * in no list yet. */
-static GenerationOptions options_within_share(const Turns *turns, Job *job) {
-    GenerationOptions options = job->generate.options;
-    Job *asked = job_asked(job), *other;
-    uint64_t held_bytes = 0;
-
-    if (!options.kv_max_bytes)
-        return options;
-    TAILQ_FOREACH (other, &turns->active, link)
-        held_bytes += kv_bytes_of(other, options.user);
-    for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
-        held_bytes += kv_bytes_of(turns->parked->targets[i].job, options.user);
-    for (uint32_t i = 0; i < job->run.choice; i++)
-        held_bytes += kv_bytes_of(job_of_choice(asked, i), options.user);
-    options.kv_max_bytes = held_bytes < options.kv_max_bytes ? options.kv_max_bytes - held_bytes : 1;
-    return options;
-}
+#include "daemon/engine/turns_generation.h"
+#include "daemon/engine/turns_texts.h"
 
 /* Connects the generation with its user's earlier answers, and begins to gather its own answer. Without memory the
  * generation runs without both. */
@@ -84,15 +30,6 @@ static void settle_sampling(Job *job) {
     sampling_choose(&job->generate.sampling, engine_sampling_defaults(job->engine), &job->generate.sampling.options,
                     job->generate.sampling_fields);
     job->generate.options.sampler = job->generate.sampling.options;
-}
-
-/* Frees memory of earlier answers for a request that found none. The limit on keys and values is not theirs to meet. */
-static bool histories_make_way(Turns *turns, const Job *job) {
-    const AccountTable *accounts = engine_accounts(job->engine);
-
-    return turns->histories &&
-           account_shared_room_bytes(accounts, ACCOUNT_KV) < account_own_room_bytes(accounts, ACCOUNT_KV) &&
-           histories_drop_one(turns->histories);
 }
 
 /* Stores an answer that is complete and not cancelled. The client does not wait for the disk. */
@@ -165,7 +102,7 @@ static int begin_calls(Job *job, GenerationOptions *options, ErrText *err) {
 /* Makes the generation of one answer. beside: the generation of the first answer; NULL: this is the first one. */
 static int begin_answer(Turns *turns, Job *job, const TokenList *prompt, Generation *beside, Generation **generationp,
                         ErrText *err) {
-    GenerationOptions options = options_within_share(turns, job);
+    GenerationOptions options = turns_options_within_share(turns, job);
     Job *asked = job_asked(job);
     int r;
 
@@ -181,33 +118,10 @@ static int begin_answer(Turns *turns, Job *job, const TokenList *prompt, Generat
         return r;
     begin_history(turns, job, &options);
     job_begin_draft(job, prompt->n, &options);
-    r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
-    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* the request runs without its draft model */
-        job_end_draft(job);
-        options.speculation.model = (DraftModel){ 0 };
-        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
-    }
-    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
-        options.speculation.history = NULL; /* the freed history may have been this one */
-        r = generation_new(generationp, job->engine, prompt->ids, prompt->n, &options, err);
-    }
+    r = turns_new_generation(turns, job, prompt, &options, generationp, err);
     if (r)
         job_end_draft(job);
-    return r ? generation_code(r) : 0;
-}
-
-/* Frees the answers of a request that has no memory for all of them. */
-static void drop_answers(Turns *turns, Job *job) {
-    JobChoices *choices;
-    GenerationUsage usage;
-
-    for (uint32_t i = job->run.choices->n; i-- > 1;)
-        (void)outbox_release(turns->outbox, job_of_choice(job, i), &usage);
-    (void)outbox_release(turns->outbox, job, &usage);
-    outbox_lock(turns->outbox);
-    choices = steal(&job->run.choices);
-    outbox_unlock(turns->outbox);
-    job_choices_free(choices);
+    return r;
 }
 
 /* Gives a job its generation, which the loop may cancel from here on. */
@@ -238,7 +152,7 @@ static int begin_further_answers(Turns *turns, Job *job, const TokenList *prompt
             err_prefix(err, "answer %" PRIu32 " of %" PRIu32, i + 1, choices->n);
     }
     if (r)
-        drop_answers(turns, job);
+        turns_drop_answers(turns, job);
     return r;
 }
 
@@ -255,8 +169,24 @@ static int begin_answers(Turns *turns, Job *job, const TokenList *prompt, ErrTex
     return 0;
 }
 
-static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
+/* Tokenizes the prompt and begins its answers. */
+static int begin_prompt(Turns *turns, Job *job, uint32_t setting_tokens, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
+    int r;
+
+    r = job_encode(job, &prompt, err);
+    if (r)
+        return r;
+    r = check_length(job, prompt.n, setting_tokens, err);
+    if (r)
+        return r;
+    if (atomic_load(&job->cancelled))
+        return JOB_E_CANCELLED;
+    r = begin_answers(turns, job, &prompt, err);
+    return r ? r : echo_prompt(turns, job, &prompt, err);
+}
+
+static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     uint32_t n_context = engine_info(job->engine)->n_context;
     const uint32_t setting_tokens = job->generate.options.context_tokens;
     int r;
@@ -271,17 +201,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     outbox_post_locked(turns->outbox, job);
     outbox_unlock(turns->outbox);
 
-    r = job_encode(job, &prompt, err);
-    if (r)
-        return r;
-    r = check_length(job, prompt.n, setting_tokens, err);
-    if (r)
-        return r;
-    if (atomic_load(&job->cancelled))
-        return JOB_E_CANCELLED;
-    r = begin_answers(turns, job, &prompt, err);
-    if (!r)
-        r = echo_prompt(turns, job, &prompt, err);
+    r = job->texts.n ? turns_begin_texts(turns, job, err) : begin_prompt(turns, job, setting_tokens, err);
     if (r)
         return r;
     outbox_lock(turns->outbox);
@@ -332,50 +252,6 @@ void turns_on_delta(void *arg, const GenerationDelta *delta) {
         target->r = r;
 }
 
-/* Returns how a request with several answers ended: as the first one, unless a cancel has cut any of them off. */
-static GenerationEnd end_of(const JobChoices *choices) {
-    for (uint32_t i = 0; i < choices->n; i++)
-        if (choices->ends[i].end == GENERATION_END_CANCELLED)
-            return GENERATION_END_CANCELLED;
-    return choices->ends[0].end;
-}
-
-/* Notes the end of one of several answers. An answer that fails ends the others. Return: whether all have ended. */
-static bool note_end(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err) {
-    Job *asked = job_asked(job);
-    JobChoices *choices = asked->run.choices;
-    JobChoiceEnd *noted = &choices->ends[job->run.choice];
-    bool is_last;
-
-    (void)outbox_release(turns->outbox, job, &noted->usage);
-    noted->end = end;
-    if (result && !choices->result) {
-        choices->result = result;
-        choices->err = err ? *err : (ErrText){ 0 };
-        outbox_lock(turns->outbox);
-        job_cancel_answers(asked);
-        outbox_unlock(turns->outbox);
-    }
-    outbox_lock(turns->outbox);
-    asked->news.usage = job_usage(asked);
-    is_last = atomic_fetch_sub(&choices->n_left, 1) == 1;
-    if (!is_last)
-        outbox_post_locked(turns->outbox, asked);
-    outbox_unlock(turns->outbox);
-    return is_last;
-}
-
-void turns_end_answer(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err) {
-    Job *asked = job_asked(job);
-    const JobChoices *choices = asked->run.choices;
-
-    if (!choices)
-        outbox_finish(turns->outbox, job, end, result, err);
-    else if (note_end(turns, job, end, result, err))
-        outbox_finish(turns->outbox, asked, choices->result ? GENERATION_RUNNING : end_of(choices), choices->result,
-                      &choices->err);
-}
-
 bool turns_first_turn(Turns *turns, Job *job) {
     if (!atomic_load(&job->cancelled))
         return generate_begin(turns, job) == 0;
@@ -395,7 +271,7 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         err_set(err, 0, "%s",
                 r == GENERATION_E_COMPLEX ? "what may follow the answer so far is too complex to be found in time"
                                           : "no memory for the states of the constraint");
-        turns_end_answer(turns, job, GENERATION_RUNNING, generation_code(r), err);
+        turns_end_answer(turns, job, GENERATION_RUNNING, turns_generation_code(r), err);
         return false;
     }
     if (r) {
@@ -407,6 +283,8 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         return false;
     }
     end = generation_end(job->run.generation);
+    if (end == GENERATION_END_PROMPT)
+        return turns_took_vector(turns, job);
     if (end != GENERATION_RUNNING) {
         end_history(turns, job, end);
         turns_end_answer(turns, job, end, 0, NULL);

@@ -9,9 +9,6 @@
 bool turns_first_turn(Turns *turns, Job *job);
 /* Takes the result of a step for a job. Returns whether the job goes on; otherwise the loop thread has it already. */
 bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err);
-/* Ends an answer: a request with several ends with the last of them. The loop thread may have the request from here on.
- */
-void turns_end_answer(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err);
 /* Receives text, as a GenerationDeltaFn; arg is a StepTarget. */
 void turns_on_delta(void *arg, const GenerationDelta *delta);
 

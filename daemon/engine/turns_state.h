@@ -15,6 +15,7 @@ struct Turns {
     JobList active;               /* in the order of their turns, without jobs of a begun step */
     Company *companies;           /* [2]: one runs, the other may have yielded */
     Company *parked;              /* the company that has yielded; NULL: none */
+    Company *settling;            /* the company whose results are handed out; NULL: none */
     bool parked_waits;            /* the parked step waits for weights to arrive */
     int64_t parked_credit_ns;     /* time that a parked background step may take beside a higher class */
     _Atomic bool wanted;          /* any thread: the running step must yield */

@@ -16,10 +16,9 @@
 #include "proto/proto_check.h"
 
 static void handle_hello(Peer *peer, uint64_t request_id, const Coordgen__V1__HelloRequest *hello) {
-    static char *features[] = {
-        (char *)"generate", (char *)"tokenize", (char *)"models",      (char *)"sessions",
-        (char *)"explain",  (char *)"draft_db", (char *)"model_pairs", (char *)"model_default"
-    };
+    static char *features[] = { (char *)"generate",    (char *)"tokenize",      (char *)"models",
+                                (char *)"sessions",    (char *)"explain",       (char *)"draft_db",
+                                (char *)"model_pairs", (char *)"model_default", (char *)"embed" };
     Coordgen__V1__Response response;
     Coordgen__V1__HelloReply reply = COORDGEN__V1__HELLO_REPLY__INIT;
     ErrText err;
@@ -119,6 +118,9 @@ static void serve(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes
         return;
     case COORDGEN__V1__REQUEST__OP_DETOKENIZE:
         handle_detokenize(peer, messagep, len_bytes);
+        return;
+    case COORDGEN__V1__REQUEST__OP_EMBED:
+        handle_embed(peer, messagep, len_bytes);
         return;
     case COORDGEN__V1__REQUEST__OP_STATUS:
         handle_status(peer, message->request_id);

@@ -17,8 +17,7 @@
 #include "proto/proto_check.h"
 #include "spec/speculator.h"
 
-/* Checks what every request that takes time must pass. Return: its model, or NULL and the error is sent. */
-static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+Model *handler_admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
     Service *service = peer->service;
     Model *model;
 
@@ -39,7 +38,7 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
     return model && handler_demand_model(peer, request_id, model, name) ? model : NULL;
 }
 
-static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
+Request *handler_new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
     uint64_t request_id = (*messagep)->request_id;
     Request *request = NULL;
 
@@ -196,8 +195,7 @@ static int take_sampling(Request *request, const Coordgen__V1__SamplingOptions *
     return 0;
 }
 
-/* Returns the limit of one user's apps on memory for keys and values, which leaves others a part. 0: no limit. */
-static uint64_t kv_share_bytes(const Peer *peer) {
+uint64_t handler_kv_share_bytes(const Peer *peer) {
     const AccountTable *accounts = &peer->service->accounts;
     const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes, bytes = MIN(own, all);
     const uint32_t percent = peer->service->config->memory.kv_user_percent;
@@ -252,14 +250,14 @@ static void take_calls(Request *request, const Coordgen__V1__ToolChoice *choice)
     spec->choice = request->job.input.calls;
 }
 
-static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
+Priority handler_priority(bool is_set, Coordgen__V1__Priority priority) {
     static const Priority priorities[] = {
         [COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE] = PRIORITY_INTERACTIVE,
         [COORDGEN__V1__PRIORITY__PRIORITY_NORMAL] = PRIORITY_NORMAL,
         [COORDGEN__V1__PRIORITY__PRIORITY_BACKGROUND] = PRIORITY_BACKGROUND,
     };
 
-    return generate->has_priority ? priorities[generate->priority] : PRIORITY_NORMAL;
+    return is_set ? priorities[priority] : PRIORITY_NORMAL;
 }
 
 /* Chooses the sources of drafts: the request's, else the setting's. false: the error is sent. */
@@ -334,7 +332,8 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
             return;
         connection_spend(peer->connection, session_work(session));
     }
-    model = admit(peer, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
+    model =
+        handler_admit(peer, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
     if (!model || !handler_text_fits(peer, (*messagep)->request_id,
                                      input_bytes(is_chat ? generate->messages : NULL, raw) +
                                          tools_bytes(generate->tools, generate->documents) +
@@ -342,7 +341,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
                                          (session ? session_text_bytes(session) : 0),
                                      is_chat ? "generate.messages" : "generate.prompt"))
         return;
-    request = new_request(peer, messagep, len_bytes, model);
+    request = handler_new_request(peer, messagep, len_bytes, model);
     if (!request)
         return;
     request->input.chose_speculation = generate->speculation != NULL;
@@ -354,7 +353,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->generate.keeps_history =
         !generate->no_history && !no_history_has(&peer->service->drafts.no_history, peer->user->uid, peer->name);
     job->generate.prompt_max_tokens = config->limits.prompt_max_tokens;
-    job->generate.priority = priority_of(generate);
+    job->generate.priority = handler_priority(generate->has_priority, generate->priority);
     job->generate.ageing_ns = (uint64_t)config->turns.ageing_ms * 1000000;
     job->generate.options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
@@ -366,7 +365,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
         .ends_repetition = generate->has_end_repetition ? generate->end_repetition : is_chat && !generate->ignore_end,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,
-        .kv_max_bytes = kv_share_bytes(peer),
+        .kv_max_bytes = handler_kv_share_bytes(peer),
         .n_stops = generate->n_stop,
         .logprobs = { generate->has_logprobs, generate->logprobs },
     };
@@ -407,7 +406,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
 void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__TokenizeRequest *tokenize = (*messagep)->tokenize;
     bool is_chat = tokenize->input_case == COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
-    Model *model = admit(peer, (*messagep)->request_id, tokenize->model, "tokenize.model");
+    Model *model = handler_admit(peer, (*messagep)->request_id, tokenize->model, "tokenize.model");
     Request *request;
     Job *job;
 
@@ -416,7 +415,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
                                          tools_bytes(tokenize->tools, tokenize->documents),
                                      is_chat ? "tokenize.messages" : "tokenize.text"))
         return;
-    request = new_request(peer, messagep, len_bytes, model);
+    request = handler_new_request(peer, messagep, len_bytes, model);
     if (!request)
         return;
     job = &request->job;
@@ -442,8 +441,8 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
 
 void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__DetokenizeRequest *detokenize = (*messagep)->detokenize;
-    Model *model = admit(peer, (*messagep)->request_id, detokenize->model, "detokenize.model");
-    Request *request = model ? new_request(peer, messagep, len_bytes, model) : NULL;
+    Model *model = handler_admit(peer, (*messagep)->request_id, detokenize->model, "detokenize.model");
+    Request *request = model ? handler_new_request(peer, messagep, len_bytes, model) : NULL;
 
     if (!request)
         return;

@@ -4,6 +4,7 @@
 #define COORDGEN_DAEMON_HANDLERS_LIST_H
 
 #include "daemon/net/peer.h"
+#include "daemon/requests/request_table.h"
 #include "daemon/requests/session.h"
 #include "daemon/service.h"
 #include "text/chat/chat_template.h"
@@ -61,6 +62,18 @@ void handle_session_fork(Peer *peer, uint64_t request_id, const Coordgen__V1__Se
 void handle_session_close(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionCloseRequest *close);
 /* Finds the client's session of that number. NULL: the error is sent. */
 Session *handler_find_session(Peer *peer, uint64_t request_id, uint64_t id, const char *field);
+
+/* Checks what every request that takes time must pass. Return: its model, or NULL and the error is sent. */
+Model *handler_admit(Peer *peer, uint64_t request_id, const char *name, const char *field);
+/* Makes the request of a message, which the request keeps. NULL: the error is sent. */
+Request *handler_new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model);
+/* Returns the limit of one user's apps on memory for keys and values, which leaves others a part. 0: no limit. */
+uint64_t handler_kv_share_bytes(const Peer *peer);
+/* Returns the class that a request asks for; normal if it asks for none. */
+Priority handler_priority(bool is_set, Coordgen__V1__Priority priority);
+
+/* handlers_embed.c */
+void handle_embed(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes);
 
 /* handlers_engine.c: requests that the engine thread answers */
 void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes);

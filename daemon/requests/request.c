@@ -59,7 +59,9 @@ static bool finish_detokenize(Request *request, const JobNews *news) {
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static void end_generation(Request *request, const JobNews *news) {
-    if (news->result == JOB_E_MEMORY && !request->answer.n_deltas && request_queue_wait_for_memory(request))
+    /* Vectors of texts that have ended would be computed again. */
+    if (news->result == JOB_E_MEMORY && !request->answer.n_deltas && !request->job.run.vectors &&
+        request_queue_wait_for_memory(request))
         return;
     if (news->result)
         request_fail_by_result(request, news);

@@ -71,7 +71,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_EMPTY:
     case JOB_E_OPTIONS:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
-        field = "generate";
+        field = op;
         break;
     case JOB_E_ROLE:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
@@ -90,10 +90,13 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         break;
     case JOB_E_ANSWER:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        field = request->job.texts.n ? op : field;
         break;
     case JOB_E_TOKEN:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
-        field = request_is_generation(request) ? "generate.prompt_tokens" : "detokenize.tokens";
+        field = request->job.texts.n             ? "embed.tokens"
+                : request_is_generation(request) ? "generate.prompt_tokens"
+                                                 : "detokenize.tokens";
         break;
     case JOB_E_NO_INFILL:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;

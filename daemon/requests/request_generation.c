@@ -8,6 +8,7 @@
 #include "daemon/models/model_message.h"
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_choices.h"
+#include "daemon/requests/request_embedding.h"
 #include "daemon/requests/request_logprobs.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_sampling.h"
@@ -18,7 +19,7 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
     const Model *model = request->model;
 
-    if (request->peer->connection->output.is_choked ||
+    if (request_is_embedding(request) || request->peer->connection->output.is_choked ||
         now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
     if (request->progress.told_ns && request->progress.position == position &&
@@ -126,21 +127,6 @@ static Coordgen__V1__Reuse reuse_of(PrefixOutcome outcome) {
     return reuses[outcome];
 }
 
-static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings) {
-    uint64_t began_ns = request->times.started_ns ? request->times.started_ns : now_ns;
-    uint64_t ready_ns = request->times.model_ready_ns ? request->times.model_ready_ns : began_ns;
-
-    coordgen__v1__timings__init(timings);
-    timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
-    timings->has_decode_us = timings->has_total_us = true;
-    /* A request may begin before all weights have arrived; the time that its steps wait for weights counts as load. */
-    timings->load_us = request_since_us(request->times.received_ns, ready_ns) + request->answer.usage.load_ns / 1000;
-    timings->queue_us = request_since_us(ready_ns, began_ns);
-    timings->prefill_us = request->answer.usage.prefill_ns / 1000;
-    timings->decode_us = request->answer.usage.decode_ns / 1000;
-    timings->total_us = request_since_us(request->times.received_ns, now_ns);
-}
-
 /* Returns the effective limit on output tokens: the smaller one of the request's limit and the rest of the context. */
 static uint32_t effective_max_tokens(const Request *request) {
     uint32_t asked = request->job.generate.options.max_tokens, left;
@@ -246,9 +232,13 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     }
     if (request->times.started_ns && end != GENERATION_END_CANCELLED)
         admission_note_run(&request->table->admission, request_since_us(request->times.started_ns, now_ns));
+    if (request_is_embedding(request)) {
+        request_embedding_finish(request, end);
+        return;
+    }
     if (request->peer) {
         reply_init(&response, request->id);
-        fill_timings(request, now_ns, &timings);
+        request_fill_timings(request, now_ns, &timings);
         request_sampling_fill(&request->job.generate.sampling.options, request->message->generate->sampling, &sampling);
         request_sampling_fill_origins(&request->job.generate.sampling, &origins);
         usage.has_prompt_tokens = usage.has_cached_tokens = usage.has_output_tokens = true;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/engine/job_choices.h"
+#include "daemon/engine/job_vectors.h"
 #include "daemon/systemd/journal.h"
 #include "daemon/models/load/model_unload.h"
 #include "daemon/requests/request_constraint.h"
@@ -40,6 +41,8 @@ static Request *request_free(Request *request) {
     frame_request_free(request->message);
     job_news_deinit(&request->job.news);
     job_choices_free(request->job.run.choices);
+    job_vectors_free(request->job.run.vectors);
+    free(request->job.texts.list);
     free(request->input.messages);
     free(request->input.biases);
     str_buf_deinit(&request->input.raw);
@@ -127,6 +130,8 @@ const char *request_operation_name(const Request *request) {
         return "tokenize";
     case COORDGEN__V1__REQUEST__OP_DETOKENIZE:
         return "detokenize";
+    case COORDGEN__V1__REQUEST__OP_EMBED:
+        return "embed";
     case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
         return "model-unload";
     default:
@@ -136,6 +141,21 @@ const char *request_operation_name(const Request *request) {
 
 uint32_t request_n_read_tokens(const Request *request) {
     return request->answer.usage.n_cached_tokens + request->answer.usage.n_prefilled_tokens;
+}
+
+void request_fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings) {
+    uint64_t began_ns = request->times.started_ns ? request->times.started_ns : now_ns;
+    uint64_t ready_ns = request->times.model_ready_ns ? request->times.model_ready_ns : began_ns;
+
+    coordgen__v1__timings__init(timings);
+    timings->has_queue_us = timings->has_load_us = timings->has_prefill_us = true;
+    timings->has_decode_us = timings->has_total_us = true;
+    /* A request may begin before all weights have arrived; the time that its steps wait for weights counts as load. */
+    timings->load_us = request_since_us(request->times.received_ns, ready_ns) + request->answer.usage.load_ns / 1000;
+    timings->queue_us = request_since_us(ready_ns, began_ns);
+    timings->prefill_us = request->answer.usage.prefill_ns / 1000;
+    timings->decode_us = request->answer.usage.decode_ns / 1000;
+    timings->total_us = request_since_us(request->times.received_ns, now_ns);
 }
 
 void request_record(Request *request, const char *outcome, TallyOutcome tally) {

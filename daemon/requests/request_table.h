@@ -44,5 +44,7 @@ void request_abandon(Request *request);
 const char *request_operation_name(const Request *request);  /* a word for journal and error fields */
 uint32_t request_n_read_tokens(const Request *request);      /* tokens of the prompt: kept before, or computed */
 uint64_t request_since_us(uint64_t from_ns, uint64_t to_ns); /* 0 if one of the two has not come yet */
+/* Fills in the times of a request that ends now. */
+void request_fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings);
 
 #endif

@@ -54,6 +54,7 @@ typedef struct EngineInfo {
     const char *kv_type;     /* "int8" */
     char source_sha256[65];  /* hash of the source model; "" if unknown */
     char package_sha256[65]; /* hash of the package's checksums; "" without them */
+    HparamsPooling pooling;  /* the file's own way to make the vector of a text */
 } EngineInfo;
 
 typedef struct Engine Engine;

@@ -39,6 +39,10 @@ typedef struct EngineTops {
  * span->n_kept and set span->kept. Thread: the one that computes. */
 typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops);
 
+/* Takes the hidden state f32[n_embd] of one row of a span, behind the last layer and the output norm; valid during the
+ * call. Rows come in rising order, before any logits. Thread: the one that computes. */
+typedef void EngineHiddenFn(EngineSpan *span, size_t row, const float *hidden);
+
 /* What a span wants of the output head. */
 typedef struct EngineHead {
     size_t n_rows;        /* the span's last rows, whose logits are wanted; 0: none */
@@ -75,6 +79,8 @@ struct EngineSpan {
     bool decodes;    /* hint: an output token with its drafts, not a part of a prompt */
     size_t n_behind; /* hint: tokens of the prompt that are known to follow in later steps */
     EngineHead head;
+    EngineHiddenFn *take_hidden; /* takes the hidden states of the span's rows; NULL: nobody wants them */
+    void *hidden_arg;            /* of take_hidden */
     bool is_cancelled; /* out: the sequence's cancel flag was set; the sequence is as it was before the step */
     uint64_t wait_ns;  /* out: time that the step waited for weights */
     EngineLook look;   /* a look at the rows of a tree that does not stay open */

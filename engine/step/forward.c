@@ -262,6 +262,8 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     if (r == ENGINE_E_YIELDED || r == ENGINE_E_WAITING)
         return r;
     if (!r)
+        r = engine_step_hidden(step, err);
+    if (!r)
         r = engine_step_heads(step, err);
     if (!r) /* pages of a cut file read as zeros: nobody may see these logits, and no position may be kept */
         r = engine_check_whole(step->engine, err);

@@ -37,6 +37,8 @@ int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield,
 int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_t n);
 /* Runs the head at rows[n] of the batch: f32 logits[n][n_vocab]. */
 int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *logits, ErrText *err);
+/* Hands the hidden states of rows to the spans that want them. Return: as engine_step_run(). */
+int engine_step_hidden(EngineStep *step, ErrText *err);
 /* Runs the head at all rows that want logits, for their spans. Return: as engine_step_run(). */
 int engine_step_heads(EngineStep *step, ErrText *err);
 /* Appends the rows that spans keep to their sequences. */

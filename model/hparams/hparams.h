@@ -48,6 +48,15 @@ typedef struct HparamsWindow {
     uint64_t list[HPARAMS_LAYERS_MAX / 64];
 } HparamsWindow;
 
+/* Key pooling_type. */
+typedef enum HparamsPooling {
+    HPARAMS_POOLING_NONE = 0, /* the file does not say */
+    HPARAMS_POOLING_MEAN = 1,
+    HPARAMS_POOLING_CLS = 2,
+    HPARAMS_POOLING_LAST = 3,
+    HPARAMS_POOLING_RANK = 4, /* a classifier on top, which no model of ours has */
+} HparamsPooling;
+
 typedef struct Hparams {
     const Arch *arch;
     uint32_t n_layers;
@@ -62,11 +71,12 @@ typedef struct Hparams {
     float norm_eps;
     HparamsRope rope;
     HparamsWindow window;
-    float attention_scale; /* on q.k */
-    float attention_cap;   /* scores become cap * tanh(score / cap); 0: no cap */
-    float logit_cap;       /* logits become cap * tanh(logit / cap); 0: no cap */
-    float embedding_scale; /* factor of the embedding: 1 or sqrt(n_embd) */
-    bool tied;             /* no output.weight: the head uses token_embd */
+    float attention_scale;  /* on q.k */
+    float attention_cap;    /* scores become cap * tanh(score / cap); 0: no cap */
+    float logit_cap;        /* logits become cap * tanh(logit / cap); 0: no cap */
+    float embedding_scale;  /* factor of the embedding: 1 or sqrt(n_embd) */
+    HparamsPooling pooling; /* how the vector of a text is made */
+    bool tied;              /* no output.weight: the head uses token_embd */
 } Hparams;
 
 /* Reads and checks the keys of a source GGUF or of a package (which keeps them). */

@@ -40,6 +40,7 @@ static const KnownKey known_keys[] = {
     READ("attention.layer_norm_rms_epsilon", KEY_NUMBER), /* each norm of an architecture has one of the two */
     READ("attention.layer_norm_epsilon", KEY_NUMBER),
     READ("attention.sliding_window", KEY_INTEGER),
+    READ("pooling_type", KEY_INTEGER),
     READ("rope.dimension_count", KEY_INTEGER),
     READ("rope.freq_base", KEY_NUMBER),
     READ("rope.freq_base_swa", KEY_NUMBER),
@@ -60,7 +61,6 @@ static const KnownKey known_keys[] = {
 
     UNUSED("vocab_size", KEY_INTEGER), /* the rows of the embedding count instead */
     UNUSED("tensor_data_layout", KEY_STRING),
-    UNUSED("pooling_type", KEY_INTEGER),                 /* of embeddings */
     UNUSED("attention.temperature_length", KEY_INTEGER), /* of attention.temperature_scale */
     UNUSED("rope.scaling.finetuned", KEY_BOOL),
 

@@ -164,6 +164,7 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     char known[ARCH_NAMES_MAX];
     GgufString name;
     Printable shown;
+    uint32_t pooling;
     double eps;
     int r;
 
@@ -183,6 +184,10 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     if (r)
         return r;
     reader.n_layers = read.n_layers;
+    r = key_reader_u32(&reader, "pooling_type", 0, HPARAMS_POOLING_RANK, &(uint32_t){ HPARAMS_POOLING_NONE }, &pooling);
+    if (r)
+        return r;
+    read.pooling = (HparamsPooling)pooling;
     if ((r = key_reader_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||
         (r = key_reader_u32(&reader, "embedding_length", 16, WIDTH_MAX, NULL, &read.n_embd)) ||
         (r = key_reader_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||

@@ -43,7 +43,7 @@ cp "$work/header.c" "$work/header.cc"
 cc -std=c99 -pedantic -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags libcoordgen-client) "$work/header.c"
 c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags libcoordgen-client) "$work/header.cc"
 
-for example in summarise structured event_loop many; do
+for example in summarise structured event_loop many embed; do
     cc -std=c99 -Wall -Wextra -Werror "client/example/$example.c" -pthread \
         $(pkg-config --cflags --libs libcoordgen-client) -o "$work/$example"
 done
@@ -77,6 +77,8 @@ for program in event_loop event_loop_static; do
 done
 "$work/many" 'Name a river.' >"$work/out" || fail "many: $(cat "$work/out")"
 [ "$(grep -c 'tokens, .* bytes, seed ' "$work/out")" = 3 ] || fail "many: $(cat "$work/out")"
+"$work/embed" 'A cat sleeps.' 'A cat sleeps.' 'Prices rise.' >"$work/out" || fail "embed: $(cat "$work/out")"
+[ "$(grep -c "^1.0000 A cat sleeps.$" "$work/out")" = 1 ] && [ "$(wc -l <"$work/out")" = 2 ] || fail "embed: $(cat "$work/out")"
 # Ctrl-C: the service ends the request, and the program says so. A text of some length that was not there before: drafts
 # from the first answer would have a second one ready in a moment. (What is in the files now is an earlier program's.)
 rm -f "$work/out" "$work/err"

@@ -70,8 +70,8 @@ static const char *const known_ends[] = {
     "<|return|>",
     "<|call|>",
     "<end_of_utterance>",
-    "<\xef\xbd\x9c"
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+    ("<\xef\xbd\x9c"
+     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"),
     "<|calls|>",
     "<|flush|>",
 };

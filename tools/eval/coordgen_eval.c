@@ -22,6 +22,7 @@ static const char help_head[] =
     "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
     "  quant-table            packages of several recipes: bytes, perplexity, accuracy, divergence, import time\n"
     "  mask FILE.jsonl        JSON schemas with instances, token by token through the masks of their grammars\n"
+    "  embed FILE             vectors of the file's lines beside those of the float model, --against\n"
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
     "\n"
     "Options\n";
@@ -184,6 +185,7 @@ static const struct {
     { "cloze", eval_cloze, true },
     { "quant-table", eval_quant_table, false },
     { "mask", eval_mask, true },
+    { "embed", eval_embed, true },
     { "matrix", eval_matrix, false },
 };
 

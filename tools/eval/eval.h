@@ -113,6 +113,7 @@ int eval_tokens(const EvalOptions *options);
 int eval_logits(const EvalOptions *options);
 int eval_perplexity(const EvalOptions *options);
 int eval_divergence(const EvalOptions *options);
+int eval_embed(const EvalOptions *options);
 int eval_matrix(const EvalOptions *options);
 int eval_mask(const EvalOptions *options);
 int eval_mcq(const EvalOptions *options);

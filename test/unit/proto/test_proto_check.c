@@ -680,8 +680,48 @@ static void test_proto_check_hello_and_version(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "hello.client_name");
 }
 
+static void test_proto_check_embed(void **state) {
+    char *texts[] = { text_x, text_empty };
+    Coordgen__V1__TokenIds ids = COORDGEN__V1__TOKEN_IDS__INIT, *lists[] = { &ids };
+    Coordgen__V1__EmbedRequest embed = COORDGEN__V1__EMBED_REQUEST__INIT;
+    Good good;
+
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_EMBED;
+    good.request.embed = &embed;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.text");
+    embed.text = texts;
+    embed.n_text = 1;
+    expect(&good, 0, "");
+    embed.has_pooling = true;
+    embed.pooling = COORDGEN__V1__POOLING__POOLING_CLS;
+    expect(&good, 0, "");
+    embed.pooling = (Coordgen__V1__Pooling)4;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.pooling");
+    embed.has_pooling = false;
+    embed.has_priority = true;
+    embed.priority = (Coordgen__V1__Priority)4;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.priority");
+    embed.has_priority = false;
+    embed.n_text = PROTO_TEXTS_MAX + 1;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.text");
+    embed.n_text = 2;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.text[1]");
+    embed.n_text = 1;
+    embed.n_tokens = 1;
+    embed.tokens = lists;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.tokens");
+    embed.n_text = 0;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.tokens[0]");
+    ids.n_id = PROTO_TOKENS_MAX;
+    expect(&good, 0, "");
+    ids.n_id++;
+    expect(&good, PROTO_CHECK_E_VALUE, "embed.tokens[0]");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_proto_check_embed),
         cmocka_unit_test(test_proto_check_envelope),
         cmocka_unit_test(test_proto_check_sampling_ranges),
         cmocka_unit_test(test_proto_check_logit_bias),

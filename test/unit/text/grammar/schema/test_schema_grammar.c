@@ -260,7 +260,8 @@ static void test_schema_any_order(void **state) {
         { "{'type':'object','properties':{'a':{},'b':{}},'minProperties':2}",
           { "{'a':1,'b':1}", "{'a':1,'c':1}" },
           { "{}", "{'a':1}", "{'b':1}" } },
-        { "{'type':'object','properties':{'a':{},'b':{}},'required':['a'],'not':{'additionalProperties':{'type':'null'}}}",
+        { "{'type':'object','properties':{'a':{},'b':{}},'required':['a'],"
+          "'not':{'additionalProperties':{'type':'null'}}}",
           { "{'a':1}", "{'a':null,'b':1}", "{'a':null,'c':1}" },
           { "{}", "{'a':null}", "{'a':null,'b':null}" } },
         { "{'type':'object','properties':{'a':{},'b':false},'required':['a'],'additionalProperties':{}}",

@@ -27,6 +27,7 @@ static const char *cut(const char *text, size_t left, const char *mark, size_t *
 }
 
 static int make(const char *schema, size_t len_bytes, Grammar **grammarp) {
+    const SchemaOptions options = { .is_compact = len_bytes & 1, .is_any_order = len_bytes & 2 };
     const GrammarLimits limits = { PARTS_MAX, MEMORY_BYTES_MAX, FUEL_MAX };
     _cleanup_(grammar_builder_freep) GrammarBuilder *builder = NULL;
     GrammarPart part;
@@ -34,7 +35,7 @@ static int make(const char *schema, size_t len_bytes, Grammar **grammarp) {
     int r = grammar_builder_new(&builder, &limits);
 
     assert(!r);
-    r = grammar_part_json_schema(builder, schema, len_bytes, &(SchemaOptions){ len_bytes & 1 }, &part, &err);
+    r = grammar_part_json_schema(builder, schema, len_bytes, &options, &part, &err);
     if (!r)
         r = grammar_builder_finish(builder, part, grammarp, &err);
     assert(!r || (r >= GRAMMAR_E_SYNTAX && r <= GRAMMAR_E_NOTHING && err.text[0]));

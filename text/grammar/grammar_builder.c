@@ -200,6 +200,28 @@ GrammarPart grammar_part_not(GrammarBuilder *builder, GrammarPart part) {
     return grammar_part_of_regex(builder, byte_regex_not(builder->regex, builder->parts[part].a));
 }
 
+GrammarPart grammar_part_unordered(GrammarBuilder *builder, const GrammarMember *members, size_t n,
+                                   GrammarPart separator) {
+    GrammarPart parts[1 + GRAMMAR_UNORDERED_MAX] = { separator }, part;
+    uint64_t required = 0, repeated = 0;
+
+    if (n > GRAMMAR_UNORDERED_MAX)
+        return fail(builder, GRAMMAR_E_TOO_COMPLEX);
+    for (size_t i = 0; i < n; i++) {
+        parts[1 + i] = members[i].part;
+        required |= (uint64_t)members[i].is_required << i;
+        repeated |= (uint64_t)members[i].may_repeat << i;
+    }
+    if (!are_valid(builder, parts, 1 + n))
+        return 0;
+    part = add_list(builder, PART_UNORDERED, parts, 1 + n);
+    if (!grammar_builder_failed(builder)) {
+        builder->parts[part].required = required;
+        builder->parts[part].repeated = repeated;
+    }
+    return part;
+}
+
 /* --- rules -------------------------------------------------------------------------------------------------------- */
 
 GrammarPart grammar_part_rule(GrammarBuilder *builder, const char *name) {
@@ -283,6 +305,8 @@ int grammar_builder_allows_nothing(GrammarBuilder *builder, GrammarPart part, bo
 static void draft_deinit(RuleDraft *draft) {
     free(draft->edges);
     free(draft->rules);
+    free(draft->unordered);
+    free(draft->members);
     tuple_store_deinit(&draft->lexemes);
 }
 

@@ -33,6 +33,11 @@ GrammarPart grammar_part_sequence(GrammarBuilder *builder, const GrammarPart *pa
 GrammarPart grammar_part_choice(GrammarBuilder *builder, const GrammarPart *parts, size_t n);
 /* min to max times the part; max may be GRAMMAR_NO_MAX. */
 GrammarPart grammar_part_repeat(GrammarBuilder *builder, GrammarPart part, uint32_t min, uint32_t max);
+/* Members in any order, with the separator between each two. Up to GRAMMAR_UNORDERED_MAX; more are
+ * GRAMMAR_E_TOO_COMPLEX. grammar_builder_finish() returns -EINVAL where a member or the separator may be empty. The
+ * part counts as recursive. */
+GrammarPart grammar_part_unordered(GrammarBuilder *builder, const GrammarMember *members, size_t n,
+                                   GrammarPart separator);
 /* Texts of both parts; texts (of any bytes) that are not the part's. Their parts are regular, which means that no rule
  * inside can reach itself. grammar_builder_finish() refuses others. */
 GrammarPart grammar_part_and(GrammarBuilder *builder, GrammarPart a, GrammarPart b);

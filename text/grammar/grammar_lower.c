@@ -58,7 +58,7 @@ static int lowering_init(Lowering *lowering, GrammarBuilder *builder, RuleDraft 
 
 /* Lists the parts inside of a part; the list is valid until the next part is added. */
 static const GrammarPart *parts_of(const Lowering *lowering, const Part *part, size_t *np) {
-    const bool is_list = part->kind == PART_SEQUENCE || part->kind == PART_CHOICE;
+    const bool is_list = part->kind == PART_SEQUENCE || part->kind == PART_CHOICE || part->kind == PART_UNORDERED;
 
     *np = is_list ? part->b : part->kind == PART_REGEX ? 0 : part->kind == PART_AND ? 2 : 1;
     return is_list ? lowering->builder->lists + part->a : &part->a; /* a and b lie side by side */
@@ -98,7 +98,7 @@ static int classify(Lowering *lowering, GrammarPart at, int nesting) {
         return err_set(lowering->err, GRAMMAR_E_UNSUPPORTED,
                        "the %s of a recursive rule cannot be followed: only parts without recursion have one",
                        part->kind == PART_AND ? "intersection" : "complement");
-    *state = is_regular ? STATE_REGULAR : STATE_RECURSIVE;
+    *state = is_regular && part->kind != PART_UNORDERED ? STATE_REGULAR : STATE_RECURSIVE;
     return 0;
 }
 
@@ -268,6 +268,55 @@ static int lower_repeat(Lowering *lowering, const Part *part, uint32_t from, uin
     return r ? r : add_edge(lowering, from, SYMBOL_EMPTY, to);
 }
 
+/* Makes room for one more rule in any order, with n members. */
+static int make_room(RuleDraft *draft, uint32_t n) {
+    if (draft->n_unordered == draft->room_unordered) {
+        const uint32_t room = MAX(2 * draft->room_unordered, 16);
+        UnorderedRule *unordered = realloc(draft->unordered, room * sizeof(*unordered));
+
+        if (!unordered)
+            return err_raise(-ENOMEM);
+        draft->unordered = unordered;
+        draft->room_unordered = room;
+    }
+    if (draft->n_members + n > draft->room_members) {
+        const uint32_t room = MAX(2 * draft->room_members, draft->n_members + n);
+        uint32_t *members = realloc(draft->members, room * sizeof(*members));
+
+        if (!members)
+            return err_raise(-ENOMEM);
+        draft->members = members;
+        draft->room_members = room;
+    }
+    return 0;
+}
+
+/* Makes the separator and each member of a rule rules of their own. */
+static int lower_unordered(Lowering *lowering, GrammarPart at) {
+    const Part *part = &lowering->builder->parts[at];
+    const GrammarPart *parts = lowering->builder->lists + part->a;
+    RuleDraft *draft = lowering->draft;
+    const uint32_t n_members = part->b - 1, separator = rule_of(lowering, parts[0]);
+    int r = separator == UINT32_MAX ? err_raise(-ENOMEM) : make_room(draft, n_members);
+
+    if (r)
+        return r;
+    draft->unordered[draft->n_unordered++] = (UnorderedRule){ .rule = rule_of(lowering, at),
+                                                              .separator = separator,
+                                                              .first_member = draft->n_members,
+                                                              .n_members = n_members,
+                                                              .required = part->required,
+                                                              .repeated = part->repeated };
+    for (uint32_t i = 0; i < n_members; i++) {
+        const uint32_t rule = rule_of(lowering, parts[1 + i]);
+
+        if (rule == UINT32_MAX)
+            return err_raise(-ENOMEM);
+        draft->members[draft->n_members++] = rule;
+    }
+    return 0;
+}
+
 /* Adds the ways of a part from a node to another. The body of a rule stands there itself; any other part that is used
  * in several places is a rule of its own. */
 static int lower(Lowering *lowering, GrammarPart at, uint32_t from, uint32_t to, bool is_body) {
@@ -275,7 +324,8 @@ static int lower(Lowering *lowering, GrammarPart at, uint32_t from, uint32_t to,
 
     if (lowering->states[at] == STATE_REGULAR)
         return add_lexeme(lowering, from, regex_of(lowering, at), to);
-    if (!is_body && (part->kind == PART_RULE || lowering->n_uses[at] > 1 || lowering->rules[at] != UINT32_MAX)) {
+    if (!is_body && (part->kind == PART_RULE || part->kind == PART_UNORDERED || lowering->n_uses[at] > 1 ||
+                     lowering->rules[at] != UINT32_MAX)) {
         const uint32_t rule = rule_of(lowering, at);
 
         return rule == UINT32_MAX ? err_raise(-ENOMEM) : add_edge(lowering, from, rule | SYMBOL_RULE, to);
@@ -287,6 +337,8 @@ static int lower(Lowering *lowering, GrammarPart at, uint32_t from, uint32_t to,
         return lower_choice(lowering, part, from, to);
     case PART_REPEAT:
         return lower_repeat(lowering, part, from, to);
+    case PART_UNORDERED:
+        return lower_unordered(lowering, at);
     default: /* the body of a rule, which only this rule needs to copy */
         return lower(lowering, part->a, from, to, false);
     }

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_TEXT_GRAMMAR_PARTS_H
 #define COORDGEN_TEXT_GRAMMAR_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,16 @@ typedef uint32_t GrammarPart;
 #define GRAMMAR_PART_NONE UINT32_MAX
 /* The maximum of a repeat without one. */
 #define GRAMMAR_NO_MAX UINT32_MAX
+
+/* Members of a part in any order, at most. */
+#define GRAMMAR_UNORDERED_MAX 62
+
+/* A member of a part whose members come in any order. */
+typedef struct GrammarMember {
+    GrammarPart part; /* never the empty text */
+    bool is_required;
+    bool may_repeat; /* any number of times, else at most once */
+} GrammarMember;
 
 /* Limits on a grammar under construction. A limit that is reached is GRAMMAR_E_TOO_COMPLEX. */
 typedef struct GrammarLimits {

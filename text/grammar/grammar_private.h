@@ -17,13 +17,14 @@ struct Grammar {
 };
 
 typedef enum PartKind {
-    PART_REGEX,    /* a: RegexId. Parts without a rule become one at once. */
-    PART_SEQUENCE, /* a: the first of b parts in the builder's lists */
-    PART_CHOICE,   /* as above */
-    PART_REPEAT,   /* a: part, min, max */
-    PART_AND,      /* a, b: parts */
-    PART_NOT,      /* a: part */
-    PART_RULE,     /* a: the body, or GRAMMAR_PART_NONE; b: offset of the name */
+    PART_REGEX,     /* a: RegexId. Parts without a rule become one at once. */
+    PART_SEQUENCE,  /* a: the first of b parts in the builder's lists */
+    PART_CHOICE,    /* as above */
+    PART_REPEAT,    /* a: part, min, max */
+    PART_UNORDERED, /* as above: the separator, then members; required, repeated */
+    PART_AND,       /* a, b: parts */
+    PART_NOT,       /* a: part */
+    PART_RULE,      /* a: the body, or GRAMMAR_PART_NONE; b: offset of the name */
 } PartKind;
 
 typedef struct Part {
@@ -31,6 +32,7 @@ typedef struct Part {
     uint32_t a;
     uint32_t b;
     uint32_t min, max;
+    uint64_t required, repeated; /* members in any order, as bits */
 } Part;
 
 struct GrammarBuilder {

@@ -23,6 +23,32 @@ static void burn(ParserRows *rows, uint32_t n_steps) {
     rows->store->fuel -= MIN(fuel, rows->store->fuel);
 }
 
+static const RuleNode *node_at(const ParserRows *rows, uint32_t node) {
+    return node <= rows->graph->n_nodes ? &rows->graph->nodes[node] : &unordered_node(&rows->unordered, node)->node;
+}
+
+static bool has_edges(const ParserRows *rows, uint32_t node) {
+    const RuleGraph *graph = rows->graph;
+
+    return node > graph->n_nodes ? unordered_node(&rows->unordered, node)->n_left
+                                 : graph->nodes[node].first_edge < graph->nodes[node + 1].first_edge;
+}
+
+/* Returns the edges of a node, valid until the next call. */
+static const RuleEdge *edges_of(ParserRows *rows, uint32_t node, uint32_t *np) {
+    const RuleGraph *graph = rows->graph;
+
+    if (node < graph->n_nodes) {
+        *np = graph->nodes[node + 1].first_edge - graph->nodes[node].first_edge;
+        return graph->edges + graph->nodes[node].first_edge;
+    }
+    *np = 0;
+    if (unordered_nodes_edges(&rows->unordered, node, np))
+        fail(rows, -ENOMEM);
+    burn(rows, 8 * *np);
+    return rows->unordered.edges;
+}
+
 /* Returns the first of n sorted steps whose symbol is not below. */
 static uint32_t find_step(const RowStep *steps, uint32_t n, uint32_t symbol) {
     uint32_t low = 0;
@@ -81,14 +107,13 @@ void parser_rows_scan(ParserRows *rows, uint32_t row, uint32_t lexeme) {
 
 /* Goes on behind every rule that ends here, in the row where it began. */
 static void complete(ParserRows *rows) {
-    const RuleGraph *graph = rows->graph;
-
     for (uint32_t i = 0; i < rows->n_items && !rows->store->failure; i++) {
         const RowItem item = rows->items[i];
         const ParserRow *row = &rows->rows[item.origin];
-        const uint32_t rule = graph->nodes[item.node].rule;
+        const RuleNode *node = node_at(rows, item.node);
+        const uint32_t rule = node->rule;
 
-        if (!graph->nodes[item.node].is_final)
+        if (!node->is_final)
             continue;
         for (uint32_t k = find_step(rows->steps + row->rules, row->n_rules, rule); k < row->n_rules; k++) {
             const RowStep *step = &rows->steps[row->rules + k];
@@ -144,7 +169,7 @@ static uint32_t sort_steps(ParserRows *rows, uint32_t first) {
 
 /* Bytes of a short way to an end of the text from a node whose rule began at origin. */
 static uint32_t end_from(const ParserRows *rows, uint32_t node, uint32_t origin) {
-    const RuleNode *at = &rows->graph->nodes[node];
+    const RuleNode *at = node_at(rows, node);
     const ParserRow *row = &rows->rows[origin];
     uint32_t step, rest;
 
@@ -182,9 +207,10 @@ static void build_row(ParserRows *rows, uint32_t id) {
     rows->n_builds++;
     for (uint32_t i = 0; i < rows->n_items; i++) {
         const RowItem item = rows->items[i];
+        uint32_t n_edges;
+        const RuleEdge *edge = edges_of(rows, item.node, &n_edges);
 
-        for (uint32_t e = graph->nodes[item.node].first_edge; e < graph->nodes[item.node + 1].first_edge; e++) {
-            const RuleEdge *edge = &graph->edges[e];
+        for (const RuleEdge *end = edge + n_edges; edge < end; edge++) {
             const uint32_t rule = edge->symbol & ~SYMBOL_RULE;
 
             if (!(edge->symbol & SYMBOL_RULE)) {
@@ -201,10 +227,12 @@ static void build_row(ParserRows *rows, uint32_t id) {
         add_step(rows, 0, graph->n_nodes, 0);
     for (uint32_t i = 0; i < rows->n_items; i++) {
         const RowItem item = rows->items[i];
+        uint32_t n_edges;
+        const RuleEdge *edge = edges_of(rows, item.node, &n_edges);
 
-        for (uint32_t e = graph->nodes[item.node].first_edge; e < graph->nodes[item.node + 1].first_edge; e++)
-            if (graph->edges[e].symbol & SYMBOL_RULE)
-                add_step(rows, graph->edges[e].symbol & ~SYMBOL_RULE, graph->edges[e].to, item.origin);
+        for (const RuleEdge *end = edge + n_edges; edge < end; edge++)
+            if (edge->symbol & SYMBOL_RULE)
+                add_step(rows, edge->symbol & ~SYMBOL_RULE, edge->to, item.origin);
     }
     row.n_rules = sort_steps(rows, row.rules);
     burn(rows, 8 * (row.n_lexemes + row.n_rules));
@@ -243,7 +271,7 @@ uint32_t parser_rows_finish(ParserRows *rows, bool *is_endp) {
 
         if (item.node == rows->graph->n_nodes)
             *is_endp = true;
-        else if (rows->graph->nodes[item.node].first_edge < rows->graph->nodes[item.node + 1].first_edge)
+        else if (has_edges(rows, item.node))
             rows->items[n++] = item;
     }
     rows->n_items = n;
@@ -276,6 +304,8 @@ int parser_rows_init(ParserRows *rows, const RuleGraph *graph, ByteRegex *store)
     rows->steps = malloc(rows->room_steps * sizeof(*rows->steps));
     r = rows->marks && rows->steps ? tuple_store_init(&rows->kernels) : err_raise(-ENOMEM);
     if (!r)
+        r = unordered_nodes_init(&rows->unordered, graph);
+    if (!r)
         r = make_room(rows);
     if (!r)
         r = tuple_store_intern(&rows->kernels, NULL, 0, &id);
@@ -292,6 +322,7 @@ int parser_rows_init(ParserRows *rows, const RuleGraph *graph, ByteRegex *store)
 
 void parser_rows_deinit(ParserRows *rows) {
     tuple_store_deinit(&rows->kernels);
+    unordered_nodes_deinit(&rows->unordered);
     free(rows->rows);
     free(rows->steps);
     free(rows->items);
@@ -300,8 +331,9 @@ void parser_rows_deinit(ParserRows *rows) {
 }
 
 size_t parser_rows_memory_bytes(const ParserRows *rows) {
-    return tuple_store_memory_bytes(&rows->kernels) + rows->room_rows * sizeof(*rows->rows) +
-           rows->room_steps * sizeof(*rows->steps) + rows->room_items * sizeof(*rows->items);
+    return tuple_store_memory_bytes(&rows->kernels) + unordered_nodes_memory_bytes(&rows->unordered) +
+           rows->room_rows * sizeof(*rows->rows) + rows->room_steps * sizeof(*rows->steps) +
+           rows->room_items * sizeof(*rows->items);
 }
 
 uint32_t parser_rows_end_bytes(const ParserRows *rows, uint32_t row, uint32_t lexeme) {

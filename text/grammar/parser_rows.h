@@ -6,6 +6,7 @@
 #define COORDGEN_TEXT_PARSER_ROWS_H
 
 #include "text/grammar/rule_graph.h"
+#include "text/grammar/unordered_nodes.h"
 
 /* Behind the symbol (a lexeme or a rule that begins at this row) its rule goes on at a node. */
 typedef struct RowStep {
@@ -38,6 +39,7 @@ typedef struct ParserRows {
     uint32_t n_items, room_items;
     uint32_t *marks; /* [n_rules], number of the build that has last predicted the rule */
     uint32_t n_builds;
+    UnorderedNodes unordered;
 } ParserRows;
 
 /* Makes the rows of a graph, with row 0, where the text begins. 0, GRAMMAR_E_TOO_COMPLEX, -errno. */

@@ -46,12 +46,15 @@ void rule_graph_deinit(RuleGraph *graph) {
     free(graph->nodes);
     free(graph->edges);
     free(graph->lexemes);
+    free(graph->unordered);
+    free(graph->members);
     *graph = (RuleGraph){ 0 };
 }
 
 size_t rule_graph_memory_bytes(const RuleGraph *graph) {
     return graph->n_rules * sizeof(*graph->rules) + graph->n_nodes * sizeof(*graph->nodes) +
-           graph->n_edges * sizeof(*graph->edges) + graph->n_lexemes * sizeof(*graph->lexemes);
+           graph->n_edges * sizeof(*graph->edges) + graph->n_lexemes * sizeof(*graph->lexemes) +
+           graph->n_unordered * sizeof(*graph->unordered) + graph->n_members * sizeof(*graph->members);
 }
 
 /* Takes fuel for n steps that are far cheaper than a node of an expression. */
@@ -162,6 +165,10 @@ static int loop_tails(Drawing *drawing, uint32_t rule) {
 }
 
 static int find_nullable(Drawing *drawing) {
+    const RuleGraph *graph = drawing->graph;
+
+    for (uint32_t i = 0; i < graph->n_unordered; i++)
+        drawing->is_nullable[graph->unordered[i].rule] = !graph->unordered[i].required;
     for (bool has_changed = true; has_changed;) {
         has_changed = false;
         for (uint32_t rule = 0; rule < drawing->draft->n_rules; rule++) {
@@ -184,6 +191,12 @@ static int find_nullable(Drawing *drawing) {
                 has_changed = drawing->is_nullable[rule] = true;
         }
     }
+    for (uint32_t i = 0; i < graph->n_members; i++)
+        if (drawing->is_nullable[graph->members[i]])
+            return err_raise(-EINVAL);
+    for (uint32_t i = 0; i < graph->n_unordered; i++)
+        if (drawing->is_nullable[graph->unordered[i].separator])
+            return err_raise(-EINVAL);
     return 0;
 }
 
@@ -269,11 +282,39 @@ static int draw_nodes(Drawing *drawing) {
     graph->nodes[graph->n_nodes].first_edge = graph->n_edges;
     for (uint32_t rule = 0; rule < draft->n_rules; rule++)
         graph->rules[rule] = (Rule){ drawing->numbers[draft->rules[rule].start], REGEX_NEVER };
+    for (uint32_t i = 0; i < graph->n_unordered; i++)
+        graph->rules[graph->unordered[i].rule].start = graph->n_nodes + 1 + i;
     graph->is_root_nullable = drawing->is_nullable[0];
     return 0;
 }
 
 /* --- the way to an end -------------------------------------------------------------------------------------------- */
+
+uint32_t rule_graph_unordered_bytes(const RuleGraph *graph, const UnorderedRule *rule, uint64_t seen) {
+    const uint32_t separator = graph->rules[rule->separator].end_bytes;
+    uint64_t n_bytes = 0, n_separators = 0;
+    uint32_t least = REGEX_NEVER;
+
+    for (uint32_t i = 0; i < rule->n_members; i++) {
+        const uint32_t n = rule_graph_member_bytes(graph, rule, i);
+
+        if (seen >> i & 1)
+            continue;
+        least = MIN(least, n);
+        if (!(rule->required >> i & 1))
+            continue;
+        if (n == REGEX_NEVER)
+            return REGEX_NEVER;
+        n_bytes += n;
+        n_separators++;
+    }
+    if (!n_separators) /* a separator asks for any member */
+        return seen & UNORDERED_BEHIND_SEPARATOR ? least : 0;
+    n_separators -= !(seen & UNORDERED_BEHIND_MEMBER);
+    if (n_separators && separator == REGEX_NEVER)
+        return REGEX_NEVER;
+    return (uint32_t)MIN(n_bytes + n_separators * separator, REGEX_BYTES_MAX);
+}
 
 static uint32_t cost_of_lexeme(ByteRegex *store, RegexId id) {
     uint32_t n_bytes = REGEX_NEVER;
@@ -299,9 +340,18 @@ static uint32_t bytes_along(const Drawing *drawing, const RuleEdge *edge) {
                                                       : (uint32_t)MIN((uint64_t)cost + rest, REGEX_BYTES_MAX);
 }
 
+/* Whether that is news. */
+static bool set_end(Rule *rule, uint32_t n_bytes) {
+    const bool has_changed = rule->end_bytes != n_bytes;
+
+    rule->end_bytes = n_bytes;
+    return has_changed;
+}
+
 /* Finds the shortest ways, until none gets shorter. */
 static int find_ends(Drawing *drawing) {
     RuleGraph *graph = drawing->graph;
+    uint32_t n_bytes;
 
     for (uint32_t i = 0; i < graph->n_lexemes; i++)
         drawing->costs[i] = cost_of_lexeme(drawing->store, graph->lexemes[i]);
@@ -310,20 +360,20 @@ static int find_ends(Drawing *drawing) {
     for (bool has_changed = true; has_changed;) {
         has_changed = false;
         for (uint32_t node = graph->n_nodes; node--;) { /* nodes stand in the order of texts, mostly */
-            uint32_t n_bytes = graph->nodes[node].is_final ? 0 : REGEX_NEVER;
-
+            n_bytes = graph->nodes[node].is_final ? 0 : REGEX_NEVER;
             for (uint32_t i = graph->nodes[node].first_edge; i < graph->nodes[node + 1].first_edge; i++)
                 n_bytes = MIN(n_bytes, bytes_along(drawing, &graph->edges[i]));
             has_changed = has_changed || n_bytes != graph->nodes[node].end_bytes;
             graph->nodes[node].end_bytes = n_bytes;
         }
-        for (uint32_t rule = 0; rule < graph->n_rules; rule++) {
-            const uint32_t n_bytes = graph->nodes[graph->rules[rule].start].end_bytes;
-
-            has_changed = has_changed || n_bytes != graph->rules[rule].end_bytes;
-            graph->rules[rule].end_bytes = n_bytes;
+        for (uint32_t rule = 0; rule < graph->n_rules; rule++)
+            if (graph->rules[rule].start < graph->n_nodes)
+                has_changed |= set_end(&graph->rules[rule], graph->nodes[graph->rules[rule].start].end_bytes);
+        for (uint32_t i = 0; i < graph->n_unordered; i++) {
+            n_bytes = rule_graph_unordered_bytes(graph, &graph->unordered[i], 0);
+            has_changed |= set_end(&graph->rules[graph->unordered[i].rule], n_bytes);
         }
-        if (burn(drawing, (uint64_t)graph->n_edges + graph->n_nodes))
+        if (burn(drawing, (uint64_t)graph->n_edges + graph->n_nodes + graph->n_members))
             return GRAMMAR_E_TOO_COMPLEX;
     }
     return graph->rules[0].end_bytes == REGEX_NEVER ? GRAMMAR_E_NOTHING : 0;
@@ -343,11 +393,18 @@ static void prune(Drawing *drawing) {
     graph->nodes[graph->n_nodes].first_edge = graph->n_edges = n_edges;
 }
 
-int rule_graph_init(RuleGraph *graph, const RuleDraft *draft, ByteRegex *store) {
+int rule_graph_init(RuleGraph *graph, RuleDraft *draft, ByteRegex *store) {
     _cleanup_(drawing_deinit) Drawing drawing = { 0 };
     int r;
 
-    *graph = (RuleGraph){ .n_rules = draft->n_rules, .n_lexemes = draft->lexemes.n };
+    *graph = (RuleGraph){ .n_rules = draft->n_rules,
+                          .n_lexemes = draft->lexemes.n,
+                          .unordered = draft->unordered,
+                          .n_unordered = draft->n_unordered,
+                          .members = draft->members,
+                          .n_members = draft->n_members };
+    draft->unordered = NULL;
+    draft->members = NULL;
     graph->rules = calloc(draft->n_rules, sizeof(*graph->rules));
     graph->lexemes = malloc(MAX(graph->n_lexemes, 1) * sizeof(*graph->lexemes));
     if (!graph->rules || !graph->lexemes)

@@ -166,6 +166,7 @@ static const CommandOption option_table[] = {
       TEXT(matrix.dump) },
     { { "brief", 0, NULL, "with --dump: the prompt of 82 tokens, not of 530" }, FLAG(matrix.brief) },
     { { "list", 0, NULL, "mask: each schema that is refused or wrong" }, FLAG(list) },
+    { { "any-order", 0, NULL, "mask: properties in any order, not only in the schema's" }, FLAG(any_order) },
     { { "verbose", 0, NULL, "log to stderr" }, .set = command_set_verbose },
     { .option = { "help", 'h', NULL, "this text" } },
     { .option = { "version", 0, NULL, "the version" } },

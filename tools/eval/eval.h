@@ -84,7 +84,8 @@ typedef struct EvalOptions {
     EvalQuestionOptions questions;
     EvalMatrixOptions matrix;
     EvalTableOptions table;
-    bool list; /* mask: print each schema that is refused or wrong */
+    bool list;      /* mask: print each schema that is refused or wrong */
+    bool any_order; /* mask: properties in any order */
 } EvalOptions;
 
 /* An open model: worker pool, accounts and engine on the options' device. A .gguf for a device of packages is imported

@@ -190,14 +190,15 @@ static int check_tests(MaskRun *run, GrammarMatcher *matcher, const json_t *test
 
 /* --- schemas ------------------------------------------------------------------------------------------------------ */
 
-static int compile(const char *schema, Grammar **grammarp, ErrText *err) {
+static int compile(const MaskRun *run, const char *schema, Grammar **grammarp, ErrText *err) {
+    const SchemaOptions options = { .is_any_order = run->options->any_order };
     const GrammarLimits limits = GRAMMAR_LIMITS_DEFAULT;
     _cleanup_(grammar_builder_freep) GrammarBuilder *builder = NULL;
     GrammarPart part;
     int r = grammar_builder_new(&builder, &limits);
 
     if (!r)
-        r = grammar_part_json_schema(builder, schema, strlen(schema), &(SchemaOptions){ 0 }, &part, err);
+        r = grammar_part_json_schema(builder, schema, strlen(schema), &options, &part, err);
     return r ? r : grammar_builder_finish(builder, part, grammarp, err);
 }
 
@@ -234,7 +235,7 @@ static int check_schema(void *arg, json_t *object, size_t line, ErrText *err) {
     }
     if (!schema)
         return err_set(err, -EINVAL, "'schema' is missing");
-    r = compile(schema, &grammar, err);
+    r = compile(run, schema, &grammar, err);
     times_add(&run->compile, clock_now_ns() - start);
     if (r > 0) {
         count_refused(run, err->text);

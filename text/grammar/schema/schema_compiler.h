@@ -52,7 +52,7 @@ typedef struct SchemaConst {
 typedef struct SchemaCompiler {
     GrammarBuilder *builder;
     SchemaSource *source;
-    bool is_compact;
+    bool is_compact, is_any_order;
     int r; /* the first failure: the rest of the work has no meaning */
     ErrText *err;
     uint64_t fuel;

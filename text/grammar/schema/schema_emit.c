@@ -181,11 +181,44 @@ static void put_member(Emitter *e, ObjectPlaces *places, const SchemaMember *mem
         }
 }
 
+/* Writes an object whose properties come in any order, *partp: out. Returns false where they count, set marks or are
+ * too many: the schema's order is then the only one that is known. */
+static bool emit_unordered(Emitter *e, const SchemaObjectForm *form, GrammarPart *partp) {
+    GrammarMember members[GRAMMAR_UNORDERED_MAX];
+    uint32_t n = 0, n_required = 0;
+    GrammarPart others;
+
+    if (!e->c->is_any_order || form->n_marks || form->max != SCHEMA_NO_MAX ||
+        form->n_members >= GRAMMAR_UNORDERED_MAX || !form->n_members || !places_suffice(e, form->n_members, 1))
+        return false;
+    for (size_t i = 0; i < form->n_members; i++)
+        n_required += form->members[i].is_required;
+    if (form->min > n_required)
+        return false;
+    for (size_t i = 0; i < form->n_members; i++) {
+        SchemaVariants kept = schema_plan_keep(e->plan, &form->members[i].values);
+
+        if (kept.n)
+            members[n++] = (GrammarMember){
+                .part = property(e, schema_name_quoted(e->c, form->members[i].name), kept.items[0].node),
+                .is_required = form->members[i].is_required,
+            };
+    }
+    others = other_properties(e, form);
+    if (others != e->nothing)
+        members[n++] = (GrammarMember){ .part = others, .may_repeat = true };
+    *partp = grammar_part_unordered(e->b, members, n, e->comma);
+    return true;
+}
+
 static GrammarPart emit_object(Emitter *e, const SchemaObjectForm *form) {
     ObjectPlaces places = { .form = form, .all_marks = (1u << form->n_marks) - 1 };
     uint32_t count_max = form->max == SCHEMA_NO_MAX ? MAX(form->min, 1u) : form->max;
+    GrammarPart unordered;
     size_t n;
 
+    if (emit_unordered(e, form, &unordered))
+        return bracketed(e, "{", unordered, "}");
     places.count_max = count_max;
     /* Listed properties count to their number at most; behind them a repeat counts, unless it has marks to set. */
     places.n_counts = MIN(form->n_marks ? PLACES_MAX : (uint32_t)form->n_members, count_max) + 1;

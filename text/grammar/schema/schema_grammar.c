@@ -28,6 +28,7 @@ int grammar_part_json_schema(GrammarBuilder *builder, const char *text, size_t l
     SchemaCompiler c = { .builder = builder,
                          .source = &source,
                          .is_compact = options->is_compact,
+                         .is_any_order = options->is_any_order,
                          .err = err,
                          .character = GRAMMAR_PART_NONE };
     int r;

@@ -6,10 +6,6 @@
 #include "base/cleanup.h"
 #include "base/strings/str_buf.h"
 
-bool schema_name_equal(SchemaName a, SchemaName b) {
-    return a.len_bytes == b.len_bytes && !memcmp(a.data, b.data, a.len_bytes);
-}
-
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
 GrammarPart schema_plain_regex(SchemaCompiler *c, const char *pattern) {

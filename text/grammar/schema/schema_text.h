@@ -4,6 +4,8 @@
 #ifndef COORDGEN_SCHEMA_TEXT_H
 #define COORDGEN_SCHEMA_TEXT_H
 
+#include <string.h>
+
 #include "text/grammar/schema/schema_compiler.h"
 
 typedef enum SchemaTextKind {
@@ -26,7 +28,11 @@ static inline bool schema_text_is_any(const SchemaText *text) {
     return text->kind == SCHEMA_TEXT_EXCEPT && !text->n;
 }
 
-bool schema_name_equal(SchemaName a, SchemaName b);
+/* Compares the last bytes first: names that are numbered differ there. */
+static inline bool schema_name_equal(SchemaName a, SchemaName b) {
+    return a.len_bytes == b.len_bytes && (!a.len_bytes || (a.data[a.len_bytes - 1] == b.data[a.len_bytes - 1] &&
+                                                           !memcmp(a.data, b.data, a.len_bytes)));
+}
 SchemaText schema_text_and(SchemaCompiler *c, SchemaText a, SchemaText b);
 SchemaText schema_text_or(SchemaCompiler *c, SchemaText a, SchemaText b);
 SchemaText schema_text_not(SchemaCompiler *c, SchemaText text);

@@ -192,6 +192,132 @@ static void test_matcher_forced(void **state) {
     assert_int_equal(n, 0);
 }
 
+/* Members of a rule in any order, and what of them are required or repeated, as bits. */
+typedef struct AnyOrder {
+    const char *members[5];
+    unsigned int n, required, repeated;
+} AnyOrder;
+
+static GrammarPart any_order_part(GrammarBuilder *builder, const AnyOrder *one) {
+    GrammarMember members[ARRAY_LEN(one->members)];
+
+    for (unsigned int i = 0; i < one->n; i++)
+        members[i] = (GrammarMember){ grammar_part_bytes(builder, one->members[i], strlen(one->members[i])),
+                                      one->required >> i & 1, one->repeated >> i & 1 };
+    return grammar_part_unordered(builder, members, one->n, grammar_part_bytes(builder, ",", 1));
+}
+
+/* Tries every member at the start of the text, and then the others behind a comma. */
+static bool any_order_fits(const AnyOrder *one, const char *text, unsigned int seen, bool has_begun) {
+    if (!*text && !(one->required & ~seen))
+        return true;
+    if (has_begun && *text++ != ',')
+        return false;
+    for (unsigned int i = 0; i < one->n; i++) {
+        const size_t n = strlen(one->members[i]);
+
+        if (!(seen & 1u << i) && !strncmp(text, one->members[i], n) &&
+            any_order_fits(one, text + n, one->repeated & 1u << i ? seen : seen | 1u << i, true))
+            return true;
+    }
+    return false;
+}
+
+/* Every text of six letters at most, beside a search. */
+static void test_matcher_any_order(void **state) {
+    _cleanup_(token_trie_unrefp) TokenTrie *trie = fixture_trie(tokens, ARRAY_LEN(tokens));
+    static const AnyOrder examples[] = {
+        { { "a", "b", "ab" }, 3, 1, 0 },
+        { { "a", "b", "c", "bc" }, 4, 0, 8 },
+        { { "a", "a,b", "b", "c" }, 4, 5, 0 },
+        { { "a", "b", "a", "a" }, 4, 4, 2 },
+        { { "abc", "c" }, 2, 3, 0 },
+        { { "b", "c", "b,c" }, 3, 0, 1 },
+        { { "a", "b", "c", "ab" }, 4, 7, 8 },
+        { { "c" }, 1, 1, 1 },
+        { { "c" }, 1, 0, 0 },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(examples); i++) {
+        _cleanup_(grammar_matcher_freep) GrammarMatcher *matcher = NULL;
+        GrammarBuilder *builder = NULL;
+
+        assert_int_equal(grammar_builder_new(&builder, &GRAMMAR_LIMITS_DEFAULT), 0);
+        matcher = fixture_finish(builder, any_order_part(builder, &examples[i]), trie);
+        for (unsigned int number = 0; number < 1u << 12; number++) {
+            char text[7] = "";
+
+            for (unsigned int n = 0, left = number; n < 6; n++, left /= 4)
+                text[n] = "abc,"[left % 4];
+            for (size_t n = 0; n <= 6; n++) {
+                char start[7] = "";
+
+                memcpy(start, text, n);
+                if (fixture_fits(matcher, start, n) != any_order_fits(&examples[i], start, 0, false))
+                    fail_msg("%zu: %s", i, start);
+            }
+        }
+    }
+}
+
+/* Masks, ways to an end and forced bytes inside of rules that hold each other. */
+static void test_matcher_any_order_nested(void **state) {
+    _cleanup_(token_trie_unrefp) TokenTrie *trie = fixture_trie(tokens, ARRAY_LEN(tokens));
+    _cleanup_(grammar_matcher_freep) GrammarMatcher *matcher = NULL;
+    GrammarBuilder *builder = NULL;
+    GrammarPart rule, word, body, one, two;
+    GrammarState at;
+    uint8_t bytes[16];
+    size_t n;
+
+    assert_int_equal(grammar_builder_new(&builder, &GRAMMAR_LIMITS_DEFAULT), 0);
+    rule = grammar_part_rule(builder, NULL);
+    word = grammar_part_repeat(builder, grammar_part_class(builder, &(GrammarRange){ 'd', 'f' }, 1, 0), 1, 9);
+    one = grammar_part_sequence(builder, (GrammarPart[]){ grammar_part_bytes(builder, "a", 1), rule }, 2);
+    two = grammar_part_bytes(builder, "bcd", 3);
+    body = grammar_part_unordered(
+        builder, (GrammarMember[]){ { one, false, false }, { two, true, false }, { word, false, true } }, 3,
+        grammar_part_bytes(builder, "\",\"", 3));
+    body = grammar_part_sequence(
+        builder, (GrammarPart[]){ grammar_part_bytes(builder, "{", 1), body, grammar_part_bytes(builder, "}", 1) }, 3);
+    grammar_rule_set(builder, rule, body);
+    matcher = fixture_finish(builder, rule, trie);
+    for (uint32_t seed = 0; seed < 12; seed++)
+        check_walk(matcher, seed, 25);
+    assert_true(fixture_fits(matcher, "{a{bcd}\",\"def\",\"bcd}", 20));
+    assert_false(fixture_fits(matcher, "{bcd\",\"a{bcd}\",\"bcd}", 20));
+    assert_false(fixture_fits(matcher, "{a{d}\",\"bcd}", 12));
+    /* Only a first letter is free: a 'b' has one way to go on, up to where there are two. */
+    assert_int_equal(grammar_matcher_forced(matcher, grammar_matcher_start(matcher), bytes, sizeof(bytes), &n), 0);
+    assert_int_equal(n, 1);
+    at = grammar_matcher_start(matcher);
+    assert_int_equal(grammar_matcher_advance_bytes(matcher, at, "{b", 2, &at), 0);
+    assert_int_equal(grammar_matcher_forced(matcher, at, bytes, sizeof(bytes), &n), 0);
+    assert_int_equal(n, 2);
+    assert_memory_equal(bytes, "cd", 2);
+}
+
+/* What a builder says of members that it cannot have. */
+static void test_matcher_any_order_errors(void **state) {
+    static const int wanted[] = { -EINVAL, -EINVAL, 0, GRAMMAR_E_TOO_COMPLEX };
+    GrammarMember members[GRAMMAR_UNORDERED_MAX + 1] = { { 0 } };
+
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+        _cleanup_(grammar_builder_freep) GrammarBuilder *builder = NULL;
+        Grammar *grammar = NULL;
+        GrammarPart root;
+        ErrText err;
+
+        assert_int_equal(grammar_builder_new(&builder, &GRAMMAR_LIMITS_DEFAULT), 0);
+        for (size_t k = 0; k < ARRAY_LEN(members); k++)
+            members[k].part = i ? grammar_part_bytes(builder, "a", 1) : grammar_part_empty(builder);
+        root = i == 1 ? grammar_part_empty(builder) : grammar_part_bytes(builder, ",", 1);
+        root = grammar_part_unordered(builder, members, ARRAY_LEN(members) - (i < 3), root);
+        assert_int_equal(grammar_builder_finish(builder, root, &grammar, &err), wanted[i]);
+        grammar_unref(grammar);
+    }
+}
+
 static void test_matcher_control_tokens(void **state) {
     _cleanup_(token_trie_unrefp) TokenTrie *trie = NULL;
     const TokenBytes list[] = {
@@ -266,10 +392,16 @@ static void test_matcher_limits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matcher_masks),          cmocka_unit_test(test_matcher_logic),
-        cmocka_unit_test(test_matcher_disjoint),       cmocka_unit_test(test_matcher_forced),
-        cmocka_unit_test(test_matcher_control_tokens), cmocka_unit_test(test_matcher_vocabulary_without_bytes),
+        cmocka_unit_test(test_matcher_masks),
+        cmocka_unit_test(test_matcher_logic),
+        cmocka_unit_test(test_matcher_disjoint),
+        cmocka_unit_test(test_matcher_forced),
+        cmocka_unit_test(test_matcher_control_tokens),
+        cmocka_unit_test(test_matcher_vocabulary_without_bytes),
         cmocka_unit_test(test_matcher_limits),
+        cmocka_unit_test(test_matcher_any_order),
+        cmocka_unit_test(test_matcher_any_order_nested),
+        cmocka_unit_test(test_matcher_any_order_errors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void schema_case_init(SchemaCase *one, const char *schema, size_t len_bytes, bool is_compact) {
+void schema_case_init(SchemaCase *one, const char *schema, size_t len_bytes, const SchemaOptions *options) {
     const GrammarLimits limits = GRAMMAR_LIMITS_DEFAULT;
     const GrammarMatcherLimits matcher_limits = GRAMMAR_MATCHER_LIMITS_DEFAULT;
     const TokenBytes token = { (const uint8_t *)"{", 1 };
@@ -20,7 +20,7 @@ void schema_case_init(SchemaCase *one, const char *schema, size_t len_bytes, boo
 
     *one = (SchemaCase){ 0 };
     assert_int_equal(grammar_builder_new(&builder, &limits), 0);
-    one->r = grammar_part_json_schema(builder, schema, len_bytes, &(SchemaOptions){ is_compact }, &part, &one->err);
+    one->r = grammar_part_json_schema(builder, schema, len_bytes, options, &part, &one->err);
     if (!one->r)
         one->r = grammar_builder_finish(builder, part, &one->grammar, &one->err);
     if (one->r)

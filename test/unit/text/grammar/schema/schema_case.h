@@ -17,7 +17,7 @@ typedef struct SchemaCase {
     int r;
 } SchemaCase;
 
-void schema_case_init(SchemaCase *one, const char *schema, size_t len_bytes, bool is_compact);
+void schema_case_init(SchemaCase *one, const char *schema, size_t len_bytes, const SchemaOptions *options);
 void schema_case_deinit(SchemaCase *one);
 /* Whether the text is a whole value that fits; fails the test on any other error than a refusal. */
 bool schema_case_fits(SchemaCase *one, const char *text, size_t len_bytes);

@@ -30,10 +30,10 @@ static char *quoted(const char *text) {
     return copy;
 }
 
-static void init(SchemaCase *one, const char *schema, bool is_compact) {
+static void init(SchemaCase *one, const char *schema, const SchemaOptions *options) {
     char *text = quoted(schema);
 
-    schema_case_init(one, text, strlen(text), is_compact);
+    schema_case_init(one, text, strlen(text), options);
     free(text);
 }
 
@@ -45,12 +45,12 @@ static bool fits(SchemaCase *one, const char *text) {
     return it_does;
 }
 
-static void check(const Example *examples, size_t n) {
+static void check(const Example *examples, size_t n, const SchemaOptions *options) {
     for (size_t i = 0; i < n; i++) {
         const Example *example = &examples[i];
         SchemaCase one;
 
-        init(&one, example->schema, false);
+        init(&one, example->schema, options);
         if (one.r)
             fail_msg("%s: %d %s", example->schema, one.r, one.err.text);
         for (size_t k = 0; example->fits[k]; k++)
@@ -63,7 +63,7 @@ static void check(const Example *examples, size_t n) {
     }
 }
 
-#define CHECK(examples) check((examples), ARRAY_LEN(examples))
+#define CHECK(examples) check((examples), ARRAY_LEN(examples), &(SchemaOptions){ 0 })
 
 static void test_schema_any(void **state) {
     static const Example examples[] = {
@@ -238,6 +238,63 @@ static void test_schema_objects(void **state) {
     CHECK(examples);
 }
 
+static void test_schema_any_order(void **state) {
+    static const Example examples[] = {
+        { "{'properties':{'a':{'type':'integer'},'b':{'type':'string'},'c':{}},'required':['a','b'],"
+          "'additionalProperties':false}",
+          { "{'a':1,'b':'x'}", "{'b':'x','a':1}", "{'c':[],'b':'x','a':1}", "{'b':'x', 'c':{'a':'y'},\n  'a': 1}" },
+          { "{}", "{'b':'x'}", "{'a':1,'b':'x','a':1}", "{'b':'x','b':'x','a':1}", "{'b':1,'a':'x'}",
+            "{'a':1,'b':'x','d':1}", "{,'a':1,'b':'x'}", "{'a':1,'b':'x',}", "{'a':1 'b':'x'}" } },
+        { "{'properties':{'a':{'type':'integer'},'b':{'$ref':'#'}},'type':'object',"
+          "'additionalProperties':{'type':'null'}}",
+          { "{}", "{'x':null,'a':1,'y':null,'b':{'z':null,'b':{},'a':2}}", "{'x':null}", "{'b':{},'a':1}" },
+          { "{'x':1}", "{'x':null,'a':null}", "{'a':1,'x':null,'a':1}", "{'b':{'b':{},'b':{}}}" } },
+        { "{'type':'object','allOf':[{'properties':{'a':{'minimum':2}}},{'properties':{'b':{},'a':{'type':'integer'}},"
+          "'required':['a'],'minProperties':1}]}",
+          { "{'b':1,'a':2}", "{'c':1,'a':2}", "{'a':3}" },
+          { "{'b':1,'a':1}", "{'b':1}", "{}" } },
+        /* Properties that count come in the schema's order. */
+        { "{'type':'object','properties':{'a':{},'b':{}},'maxProperties':2}",
+          { "{}", "{'a':1,'b':1}", "{'b':1}" },
+          { "{'a':1,'b':1,'c':1}", "{'b':1,'a':1}" } },
+        { "{'type':'object','properties':{'a':{},'b':{}},'minProperties':2}",
+          { "{'a':1,'b':1}", "{'a':1,'c':1}" },
+          { "{}", "{'a':1}", "{'b':1}" } },
+        { "{'type':'object','properties':{'a':{},'b':{}},'required':['a'],"
+          "'not':{'additionalProperties':{'type':'null'}}}",
+          { "{'a':1}", "{'a':null,'b':1}", "{'a':null,'c':1}" },
+          { "{}", "{'a':null}", "{'a':null,'b':null}" } },
+        { "{'type':'object','properties':{'a':{},'b':false},'required':['a'],'additionalProperties':{}}",
+          { "{'a':1}", "{'c':1,'a':1}" },
+          { "{'a':1,'b':1}", "{'b':1}" } },
+    };
+
+    check(examples, ARRAY_LEN(examples), &(SchemaOptions){ .is_any_order = true });
+}
+
+/* Properties up to the number whose order is free, and more. */
+static void test_schema_any_order_limit(void **state) {
+    for (int n = 61; n <= 62; n++) {
+        _cleanup_(str_buf_deinit) StrBuf schema = STR_BUF_NULL, text = STR_BUF_NULL;
+        const bool is_free = n == 61;
+        SchemaCase one;
+
+        str_buf_add(&schema, "{\"properties\":{");
+        for (int i = 0; i < n; i++)
+            str_buf_addf(&schema, "%s\"p%d\":{\"type\":\"integer\"}", i ? "," : "", i);
+        str_buf_add(&schema, "},\"required\":[\"p0\"],\"type\":\"object\"}");
+        for (int i = n; i--;)
+            str_buf_addf(&text, "%s\"p%d\":%d", text.len_bytes ? "," : "{", i, i);
+        str_buf_add(&text, "}");
+        schema_case_init(&one, schema.data, schema.len_bytes, &(SchemaOptions){ .is_any_order = true });
+        assert_int_equal(one.r, 0);
+        assert_int_equal(schema_case_fits(&one, text.data, text.len_bytes), is_free);
+        assert_true(schema_case_fits(&one, "{\"p0\":1,\"p2\":2}", 15));
+        assert_false(schema_case_fits(&one, "{\"p2\":1}", 8));
+        schema_case_deinit(&one);
+    }
+}
+
 static void test_schema_combinations(void **state) {
     static const Example examples[] = {
         { "{'allOf':[{'type':'object','properties':{'a':{'type':'integer'}},'required':['a']},"
@@ -312,7 +369,7 @@ static void test_schema_compact(void **state) {
     static const char schema[] = "{'type':'object','properties':{'a':{},'b':{}}}";
     SchemaCase one;
 
-    init(&one, schema, true);
+    init(&one, schema, &(SchemaOptions){ .is_compact = true });
     assert_int_equal(one.r, 0);
     assert_true(fits(&one, "{'a':1,'b':[]}"));
     assert_false(fits(&one, "{'a': 1}"));
@@ -325,7 +382,7 @@ static void test_schema_compact(void **state) {
 static void check_error(const char *schema, int code, const char *text) {
     SchemaCase one;
 
-    init(&one, schema, false);
+    init(&one, schema, &(SchemaOptions){ 0 });
     if (one.r != code || strncmp(one.err.text, text, strlen(text)) != 0)
         fail_msg("%.200s: %d '%s' instead of %d '%s'", schema, one.r, one.err.text, code, text);
     schema_case_deinit(&one);
@@ -357,7 +414,7 @@ static void check_hostile(const StrBuf *schema) {
     SchemaCase one;
 
     assert_false(str_buf_failed(schema));
-    schema_case_init(&one, schema->data, schema->len_bytes, false);
+    schema_case_init(&one, schema->data, schema->len_bytes, &(SchemaOptions){ 0 });
     assert_in_range(one.r, 0, GRAMMAR_E_NOTHING);
     schema_case_deinit(&one);
 }
@@ -409,6 +466,7 @@ int main(void) {
         cmocka_unit_test(test_schema_combinations), cmocka_unit_test(test_schema_one_of_context),
         cmocka_unit_test(test_schema_references),   cmocka_unit_test(test_schema_compact),
         cmocka_unit_test(test_schema_errors),       cmocka_unit_test(test_schema_hostile),
+        cmocka_unit_test(test_schema_any_order),    cmocka_unit_test(test_schema_any_order_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ typedef struct Counts {
 
 static bool prints; /* COORDGEN_VERBOSE=1: each test that is not right */
 
-static void check_group(const json_t *group, const char *draft, Counts *counts) {
+static void check_group(const json_t *group, const char *draft, const SchemaOptions *options, Counts *counts) {
     json_t *schema = json_object_get(group, "schema"), *test;
     char name[96], *text;
     SchemaCase one;
@@ -34,7 +34,7 @@ static void check_group(const json_t *group, const char *draft, Counts *counts) 
         json_object_set_new(schema, "$schema", json_string(name));
     text = json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT);
     assert_non_null(text);
-    schema_case_init(&one, text, strlen(text), false);
+    schema_case_init(&one, text, strlen(text), options);
     counts->n_refused_schemas += one.r && one.r != GRAMMAR_E_NOTHING;
     if (one.r && one.r != GRAMMAR_E_NOTHING && prints)
         print_message("%s: %s\n", json_string_value(json_object_get(group, "description")), one.err.text);
@@ -60,7 +60,7 @@ static void check_group(const json_t *group, const char *draft, Counts *counts) 
     free(text);
 }
 
-static void check_folder(const char *draft, const char *folder, Counts *counts) {
+static void check_folder(const char *draft, const char *folder, const SchemaOptions *options, Counts *counts) {
     char path[512];
     struct dirent *entry;
     DIR *dir;
@@ -78,38 +78,43 @@ static void check_folder(const char *draft, const char *folder, Counts *counts) 
         groups = json_load_file(path, JSON_ALLOW_NUL, NULL);
         if (prints)
             print_message("== %s\n", path);
-        json_array_foreach(groups, i, group) check_group(group, draft, counts);
+        json_array_foreach(groups, i, group) check_group(group, draft, options, counts);
         json_decref(groups);
     }
     if (dir)
         closedir(dir);
 }
 
-static void check_draft(const char *draft, size_t n_right_min) {
+static void check_draft(const char *draft, bool is_any_order, size_t n_right_min) {
+    const SchemaOptions options = { .is_any_order = is_any_order };
     Counts counts = { 0 };
 
-    check_folder(draft, "", &counts);
-    check_folder(draft, "optional/format", &counts);
+    check_folder(draft, "", &options, &counts);
+    check_folder(draft, "optional/format", &options, &counts);
     if (!counts.n_tests) {
         print_message("skipped: " SUITE "/%s is not there (Debian package json-schema-test-suite)\n", draft);
         skip();
     }
-    print_message("%s: %zu tests, %zu right, %zu wrongly accepted, %zu wrongly refused, %zu schemas refused\n", draft,
-                  counts.n_tests, counts.n_right, counts.n_accepted, counts.n_refused_values, counts.n_refused_schemas);
+    print_message("%s%s: %zu tests, %zu right, %zu wrongly accepted, %zu wrongly refused, %zu schemas refused\n", draft,
+                  is_any_order ? ", any order" : "", counts.n_tests, counts.n_right, counts.n_accepted,
+                  counts.n_refused_values, counts.n_refused_schemas);
     assert_int_equal(counts.n_accepted, 0);
     assert_in_range(counts.n_right, n_right_min, counts.n_tests);
 }
 
 static void test_schema_suite_draft4(void **state) {
-    check_draft("draft4", 281);
+    check_draft("draft4", false, 281);
+    check_draft("draft4", true, 285);
 }
 
 static void test_schema_suite_draft6(void **state) {
-    check_draft("draft6", 365);
+    check_draft("draft6", false, 365);
+    check_draft("draft6", true, 370);
 }
 
 static void test_schema_suite_draft7(void **state) {
-    check_draft("draft7", 476);
+    check_draft("draft7", false, 476);
+    check_draft("draft7", true, 481);
 }
 
 int main(void) {

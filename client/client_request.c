@@ -157,6 +157,8 @@ static Coordgen__V1__Constraint *constraint_fill(CoordgenClient *client, Coordge
     }
     constraint->has_compact = options->compact;
     constraint->compact = options->compact;
+    constraint->has_any_order = options->any_order;
+    constraint->any_order = options->any_order;
     constraint->has_end_in_time = options->no_end_in_time;
     constraint->end_in_time = !options->no_end_in_time;
     return constraint;

@@ -341,6 +341,7 @@ typedef struct CoordgenGenerateOptions {
     CoordgenConstraintKind constraint_kind;
     const char *constraint; /* the schema, grammar or pattern */
     bool compact;           /* JSON schema: no white space */
+    bool any_order;         /* JSON schema: properties in any order, not only in the schema's */
     bool no_end_in_time;    /* a constraint's answer may be cut off by max_tokens or the end of the context */
     bool single_call;       /* at most one call */
     CoordgenToolChoice tool_choice;

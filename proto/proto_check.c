@@ -290,6 +290,8 @@ static int constraint_check(const Coordgen__V1__Constraint *constraint, bool ign
         return refuse(fault, path, "%zu bytes: at most %zu", len_bytes, bytes_max);
     if (constraint->compact && constraint->form_case != COORDGEN__V1__CONSTRAINT__FORM_JSON_SCHEMA)
         return refuse(fault, "generate.constraint.compact", "only json_schema has white space to leave out");
+    if (constraint->any_order && constraint->form_case != COORDGEN__V1__CONSTRAINT__FORM_JSON_SCHEMA)
+        return refuse(fault, "generate.constraint.any_order", "only json_schema has properties");
     if (ignores_end)
         return refuse(fault, "generate.ignore_end", "the constraint says where the answer ends: leave one of them out");
     return 0;

@@ -255,6 +255,7 @@ void ctl_print_logprobs(const CoordgenEvent *event); /* on standard output: a li
         { "no-think", 0, NULL, "answer without thinking" },                                                            \
         { "no-split", 0, NULL, "thinking and calls as the model writes them, in the text" },                           \
         { "json-schema", 0, "FILE|TEXT", "the answer is JSON that fits this schema; {}: any JSON" },                   \
+        { "any-order", 0, NULL, "with --json-schema: properties in any order" },                                       \
         { "compact", 0, NULL, "with --json-schema: no white space" },                                                  \
         { "grammar", 0, "FILE|TEXT", "the answer fits this grammar (GBNF)" },                                          \
         { "regex", 0, "PATTERN", "the answer matches this regular expression, as a whole" },                           \

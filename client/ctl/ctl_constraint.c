@@ -47,9 +47,12 @@ int ctl_constraint(Ctl *ctl, CoordgenGenerateOptions *options, char **textp) {
     }
     if (ctl_has(ctl, "compact") && options->constraint_kind != COORDGEN_CONSTRAINT_JSON_SCHEMA)
         return ctl_usage_error(ctl, "--compact: only --json-schema has white space to leave out");
+    if (ctl_has(ctl, "any-order") && options->constraint_kind != COORDGEN_CONSTRAINT_JSON_SCHEMA)
+        return ctl_usage_error(ctl, "--any-order: only --json-schema has properties");
     if (ctl_has(ctl, "no-end-in-time") && !chosen)
         return ctl_usage_error(ctl, "--no-end-in-time: only with --json-schema, --grammar or --regex");
     options->compact = ctl_has(ctl, "compact");
+    options->any_order = ctl_has(ctl, "any-order");
     options->no_end_in_time = ctl_has(ctl, "no-end-in-time");
     return 0;
 }

@@ -223,6 +223,7 @@ static void take_constraint(Request *request, const Coordgen__V1__Constraint *co
     }
     spec->n_bytes = strlen(spec->text);
     spec->is_compact = constraint->compact;
+    spec->is_any_order = constraint->any_order;
     request->job.generate.options.constraint.may_be_cut = constraint->has_end_in_time && !constraint->end_in_time;
 }
 

@@ -20,8 +20,9 @@ static int spec_code(int r) {
 static int add_form(const ConstraintSpec *spec, GrammarBuilder *builder, GrammarPart *partp, ErrText *err) {
     switch (spec->form) {
     case CONSTRAINT_FORM_JSON_SCHEMA:
-        return grammar_part_json_schema(builder, spec->text, spec->n_bytes,
-                                        &(SchemaOptions){ .is_compact = spec->is_compact }, partp, err);
+        return grammar_part_json_schema(
+            builder, spec->text, spec->n_bytes,
+            &(SchemaOptions){ .is_compact = spec->is_compact, .is_any_order = spec->is_any_order }, partp, err);
     case CONSTRAINT_FORM_GBNF:
         return gbnf_parse(builder, spec->text, spec->n_bytes, partp, err);
     case CONSTRAINT_FORM_REGEX:
@@ -162,7 +163,7 @@ void constraint_spec_hash(const ConstraintSpec *spec, uint8_t hash[CONSTRAINT_SP
     const uint8_t head[] = { (uint8_t)spec->form,     spec->is_compact,       spec->may_think,
                              (uint8_t)tokens,         (uint8_t)(tokens >> 8), (uint8_t)(tokens >> 16),
                              (uint8_t)(tokens >> 24), spec->tools != NULL,    (uint8_t)spec->choice.mode,
-                             spec->choice.is_single };
+                             spec->choice.is_single,  spec->is_any_order };
     struct sha256_ctx sha;
 
     sha256_init(&sha);

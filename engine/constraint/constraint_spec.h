@@ -32,7 +32,8 @@ typedef struct ConstraintSpec {
     ConstraintForm form;
     const char *text; /* [n_bytes]: schema, grammar or pattern */
     size_t n_bytes;
-    bool is_compact; /* of a JSON schema: no white space */
+    bool is_compact;   /* of a JSON schema: no white space */
+    bool is_any_order; /* of a JSON schema: properties in any order */
     /* Tools that the answer may call; with a form there are none. */
     const char *tools; /* [tools_bytes]: JSON; NULL: none */
     size_t tools_bytes;

@@ -70,6 +70,11 @@ class Constrained(DaemonCase):
         compact = connection.generate(ask(sampling=SAMPLED, **constraint(compact=True)))
         self.check_person(compact)
         self.assertFalse(re.search(rb"\s", compact.text))
+        turned = dict(PERSON, properties=dict(reversed(PERSON["properties"].items())))
+        forms = [connection.generate(ask(sampling=dict(temperature=0), **constraint(schema, any_order=True)))
+                 for schema in (PERSON, turned)]  # one language, so the model's own order twice
+        self.check_person(forms[0])
+        self.assertEqual(forms[0].text, forms[1].text)
 
     def test_grammar_and_pattern(self):
         connection = self.connect()
@@ -151,6 +156,7 @@ class Constrained(DaemonCase):
         self.assertRefused(argument, connection.generate, chat("x", constraint=pb.Constraint()))
         self.assertRefused(argument, connection.generate, chat("x", ignore_end=True, constraint=pb.Constraint(regex="a")))
         self.assertRefused(argument, connection.generate, chat("x", constraint=pb.Constraint(regex="a", compact=True)))
+        self.assertRefused(argument, connection.generate, chat("x", constraint=pb.Constraint(regex="a", any_order=True)))
         self.assertEqual(connection.generate(chat("x", constraint=pb.Constraint(regex="ab"))).text, b"ab")
 
     def test_hostile(self):

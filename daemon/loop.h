@@ -16,7 +16,8 @@ typedef struct Loop {
 /* Schedules service_settle() at the top of the loop, because an object has ended or changed. Requests then start,
  * requests that wait for a model are told, and a drained server ends. */
 static inline void loop_pump(Loop *loop) {
-    event_active(loop->settle, 0, 0);
+    if (loop->settle) /* else the service ends before its start was complete */
+        event_active(loop->settle, 0, 0);
 }
 
 /* Stands at the top of every function that touches state of the loop. */

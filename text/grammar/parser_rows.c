@@ -40,7 +40,7 @@ static const RuleEdge *edges_of(ParserRows *rows, uint32_t node, uint32_t *np) {
 
     if (node < graph->n_nodes) {
         *np = graph->nodes[node + 1].first_edge - graph->nodes[node].first_edge;
-        return graph->edges + graph->nodes[node].first_edge;
+        return *np ? graph->edges + graph->nodes[node].first_edge : NULL; /* a graph may have no edges at all */
     }
     *np = 0;
     if (unordered_nodes_edges(&rows->unordered, node, np))

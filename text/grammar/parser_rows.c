@@ -36,11 +36,12 @@ static bool has_edges(const ParserRows *rows, uint32_t node) {
 
 /* Returns the edges of a node, valid until the next call. */
 static const RuleEdge *edges_of(ParserRows *rows, uint32_t node, uint32_t *np) {
+    static const RuleEdge none; /* a graph may have no edges at all, and then no address of edges */
     const RuleGraph *graph = rows->graph;
 
     if (node < graph->n_nodes) {
         *np = graph->nodes[node + 1].first_edge - graph->nodes[node].first_edge;
-        return *np ? graph->edges + graph->nodes[node].first_edge : NULL; /* a graph may have no edges at all */
+        return *np ? graph->edges + graph->nodes[node].first_edge : &none;
     }
     *np = 0;
     if (unordered_nodes_edges(&rows->unordered, node, np))

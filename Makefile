@@ -19,17 +19,19 @@ ifeq ($(PLATFORM)$(origin CC),musldefault)
 CC := musl-gcc
 endif
 # WITH_NAME=yes or no, the package and the file that needs it. With no, FILE_none.c is compiled in the place of FILE.c.
-OPTIONAL := SYSTEMD OPENBLAS LIBEDIT URING
-OFF_musl := SYSTEMD OPENBLAS LIBEDIT
+OPTIONAL := SYSTEMD OPENBLAS LIBEDIT URING HTTPD
+OFF_musl := SYSTEMD OPENBLAS LIBEDIT HTTPD
 OFF_android := $(OPTIONAL)
 package_SYSTEMD := libsystemd
 package_OPENBLAS := openblas
 package_LIBEDIT := libedit
 package_URING := liburing
+package_HTTPD := libmicrohttpd
 file_SYSTEMD := daemon/systemd/journal_sink
 file_OPENBLAS := quant/rounding/blas
 file_LIBEDIT := client/ctl/ctl_edit
 file_URING := base/files/extent_uring
+# WITH_HTTPD=no leaves out the gateway, folder and program.
 default_of = $(if $(filter $(1),$(OFF_$(PLATFORM))),no,yes)
 $(foreach name,$(OPTIONAL),$(eval WITH_$(name) ?= $(call default_of,$(name))))
 $(foreach name,$(OPTIONAL),$(if $(filter yes no,$(WITH_$(name))),,$(error WITH_$(name)=$(WITH_$(name)): say yes or no)))
@@ -87,7 +89,8 @@ PLAIN_GOALS := help clean dist lint format check check-long demo install-deps in
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
-PKGS := libevent libprotobuf-c libsystemd libpcre2-8 libutf8proc jansson nettle libedit openblas liburing sqlite3 libzstd
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 libutf8proc jansson nettle libedit openblas liburing sqlite3 libzstd \
+        libmicrohttpd
 PKGS := $(filter-out $(foreach name,$(ABSENT),$(package_$(name))),$(PKGS))
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
@@ -113,6 +116,7 @@ DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent $(filter libsystemd,$(PKGS)
 # For programs that use the draft database; the others take nothing of it from libcore.a.
 DRAFT_DB_LIBS := $(shell $(PKG_CONFIG) --libs sqlite3 libzstd)
 JANSSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson)
+HTTPD_LIBS := $(if $(filter libmicrohttpd,$(PKGS)),$(shell $(PKG_CONFIG) --libs libmicrohttpd))
 EDIT_LIBS := $(if $(filter libedit,$(PKGS)),$(shell $(PKG_CONFIG) --libs libedit))
 MACHINE := $(shell $(CC) -dumpmachine)
 endif
@@ -158,6 +162,7 @@ CORE_SRC := $(call src,$(call rooms,quant model text spec backends scheduler wei
 PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client client/answer client/sampling)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,$(call rooms,client/ctl)))
+GATEWAY_SRC := $(if $(filter yes,$(WITH_HTTPD)),$(filter-out gateway/coordgen_httpd.c,$(call src,$(call rooms,gateway))))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,$(call rooms,daemon)))
 BASELINES_SRC := $(call src,tools/baselines)
 EXIT_SRC := $(call src,tools/exit)
@@ -171,6 +176,7 @@ LIB_PROTO := $(OBJ)/libproto.a
 LIB_CLIENT := $(OBJ)/libclient.a
 LIB_CTL := $(OBJ)/libctl.a
 LIB_DAEMON := $(OBJ)/libdaemon.a
+LIB_GATEWAY := $(OBJ)/libgateway.a
 LIB_BASELINES := $(OBJ)/libbaselines.a
 LIB_EXIT := $(OBJ)/libexit.a
 LIB_TRAIN := $(OBJ)/libtrain.a
@@ -234,6 +240,7 @@ $(LIB_PROTO): $(call objs,$(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(arc
 $(LIB_CLIENT): $(call objs,$(CLIENT_SRC)) ; $(archive)
 $(LIB_CTL): $(call objs,$(CTL_SRC)) ; $(archive)
 $(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
+$(LIB_GATEWAY): $(call objs,$(GATEWAY_SRC)) ; $(archive)
 $(LIB_BASELINES): $(call objs,$(BASELINES_SRC)) ; $(archive)
 $(LIB_EXIT): $(call objs,$(EXIT_SRC)) ; $(archive)
 $(LIB_TRAIN): $(call objs,$(TRAIN_SRC)) ; $(archive)
@@ -251,6 +258,8 @@ $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LI
 	$(call link,$(DAEMON_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
+$(BUILD)/bin/coordgen-httpd: $(OBJ)/gateway/coordgen_httpd.o $(LIB_GATEWAY) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
+	$(call link,$(HTTPD_LIBS) $(shell $(PKG_CONFIG) --libs libevent) $(JANSSON_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/tools/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-train-exit: $(OBJ)/tools/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_CORE) $(LIB_BASE)
@@ -259,7 +268,7 @@ $(BUILD)/bin/coordgen-bench: $(OBJ)/tools/bench/coordgen_bench.o $(LIB_BENCH) $(
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
-            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard tools/eval/coordgen_eval.c),coordgen-eval) \
+            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(filter yes,$(WITH_HTTPD)),coordgen-httpd) $(if $(wildcard tools/eval/coordgen_eval.c),coordgen-eval) \
             $(if $(wildcard tools/bench/coordgen_bench.c),coordgen-bench) \
             $(if $(wildcard tools/train/coordgen_train_exit.c),coordgen-train-exit))
 

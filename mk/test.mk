@@ -7,8 +7,8 @@ UNIT_SRC := $(call src,$(call rooms,$(wildcard test/unit/*)))
 UNIT_TESTS := $(foreach file,$(UNIT_SRC),$(if $(filter test_%,$(notdir $(file))),$(file)))
 UNIT_BIN := $(patsubst %.c,$(BUILD)/test/%,$(notdir $(UNIT_TESTS)))
 UNIT_HELP := $(call objs,$(filter-out $(UNIT_TESTS),$(UNIT_SRC)) $(call src,test/device))
-ALL_LIBS := $(LIB_TRAIN) $(LIB_BENCH) $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
-ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
+ALL_LIBS := $(LIB_TRAIN) $(LIB_BENCH) $(LIB_EVAL) $(LIB_EXIT) $(LIB_BASELINES) $(LIB_GATEWAY) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
+ALL_SYS := $(DAEMON_LIBS) $(HTTPD_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 
 # test/bench/bench_X.c is a program of its own; the other files there, baselines of the benches, are tested like any module.
 BENCH_HELP := $(call objs,$(filter-out test/bench/bench_%,$(call src,test/bench)))

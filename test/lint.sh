@@ -63,7 +63,7 @@ fi
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t sources < <(pick '\.(c|h|inc)$')
 strip_sources "${sources[@]}"
-mapfile -t library < <(pick '^(base|quant|model|text|backends|scheduler|weights|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
+mapfile -t library < <(pick '^(base|quant|model|text|backends|scheduler|weights|spec|engine|importer|proto|client|gateway|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
 mapfile -t programs < <(printf '%s\n' "${sources[@]}" | grep -v '^test/')
 mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/[^/]*$|test/fuzz/run-fuzz|test/run-check)' |
     grep -vE '^test/golden/|\.bin$')
@@ -82,6 +82,7 @@ declare -A sees=(
     [engine]="base quant model backends/numeric text backends scheduler weights spec engine"
     [proto]="base proto"
     [client]="base proto client"
+    [gateway]="base client gateway"
     [importer]="base quant model backends/numeric text backends scheduler weights engine importer"
     [client/ctl]="base proto client client/ctl quant model importer"
     [daemon]="base quant model backends/numeric text backends scheduler weights spec engine importer proto daemon"
@@ -164,7 +165,7 @@ done < <(awk 'FNR <= 2 && /SPDX-License-Identifier: Apache-2.0$/ { has[FILENAME]
     END { for (i = 1; i < ARGC; i++) if (!has[ARGV[i]]) print ARGV[i] }' "${licensed[@]}")
 
 # --- calls ----------------------------------------------------------------------------------------------------------
-mains='^(daemon/coordgend|client/ctl/coordgenctl|tools/eval/coordgen_eval|tools/bench/coordgen_bench|tools/train/coordgen_train_exit)\.c$'
+mains='^(daemon/coordgend|gateway/coordgen_httpd|client/ctl/coordgenctl|tools/eval/coordgen_eval|tools/bench/coordgen_bench|tools/train/coordgen_train_exit)\.c$'
 mapfile -t no_mains < <(printf '%s\n' "${library[@]}" | grep -vE "$mains")
 search exit '\b(exit|_exit|_Exit|quick_exit|abort)\s*\(' 'library code reports an error, it never ends the process' "${no_mains[@]}"
 search unbounded '\b(strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strncpy|strncat|sscanf|scanf|alloca)\s*\(' \

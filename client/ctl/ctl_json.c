@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 
 void ctl_json_set(json_t *object, const char *key, json_t *value) {
     json_object_set_new(object, key, value);

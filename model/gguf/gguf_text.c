@@ -8,7 +8,7 @@
 
 #include "base/min_max.h"
 #include "base/strings/printable.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 
 #define STRING_SHOWN_BYTES 72
 #define JSON_STRING_MAX (1u << 20) /* a chat template has some kilobytes; a longer text is cut */

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include <time.h>
 
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/text_table.h"

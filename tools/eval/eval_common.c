@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/eval.h"
 
 int eval_fail(const EvalOptions *options, const char *format, ...) {

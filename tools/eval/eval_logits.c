@@ -6,7 +6,7 @@
 
 #include "base/min_max.h"
 #include "importer/check/scorer.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/json_lines.h"
 

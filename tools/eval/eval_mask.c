@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/min_max.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "text/grammar/grammar_matcher.h"
 #include "text/grammar/schema/schema_grammar.h"
 #include "tools/eval/eval.h"

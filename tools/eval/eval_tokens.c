@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/min_max.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/json_lines.h"
 

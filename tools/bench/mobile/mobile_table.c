@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/bench/report_text.h"
 
 const MobileTableRow mobile_table_rows[MOBILE_TABLE_ROWS] = {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/bench/report_text.h"
 #include "tools/bench/speculation/spec_figures.h"
 #include "tools/eval/tables/plot_numbers.h"

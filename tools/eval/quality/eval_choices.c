@@ -3,7 +3,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/cloze.h"
 #include "tools/eval/quality/mcq.h"

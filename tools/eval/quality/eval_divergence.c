@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "importer/check/divergence.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/eval.h"
 
 /* Opens the other model: a .gguf in float32 on the reference device, a package on the cpu device. */

@@ -10,7 +10,7 @@
 #include "base/min_max.h"
 #include "engine/generation.h"
 #include "importer/check/scorer.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/eval.h"
 
 #define MEDIAN_LEAST 0.999

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/quality/perplexity_golden.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/files/file_io.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/tables/quant_table.h"
 #include "tools/eval/tables/plot_numbers.h"
 #include "tools/eval/text_file.h"

@@ -10,7 +10,7 @@
 #include "importer/calibration_text.h"
 #include "importer/import_settings.h"
 #include "model/hparams/hparams.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "model/package/package.h"
 #include "tools/eval/quality/perplexity.h"
 #include "tools/eval/quality/reference_rows.h"

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 #include "tools/eval/text_file.h"
 
 #define FORMAT 1

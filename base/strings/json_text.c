@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/json_text.h"
+#include "base/strings/json_text.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Texts from outside (paths, names in files) as JSON, which allows only UTF-8. */
-#ifndef COORDGEN_MODEL_JSON_TEXT_H
-#define COORDGEN_MODEL_JSON_TEXT_H
+#ifndef COORDGEN_BASE_JSON_TEXT_H
+#define COORDGEN_BASE_JSON_TEXT_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The gateway: HTTP requests in, requests to the service out. Thread: the loop. */
+#ifndef COORDGEN_GATEWAY_GATEWAY_H
+#define COORDGEN_GATEWAY_GATEWAY_H
+
+#include <event2/event.h>
+
+#include "gateway/http/http_server.h"
+#include "gateway/service/link.h"
+
+typedef struct Gateway {
+    struct event_base *base;
+    HttpServer *http;
+    Link *link;
+} Gateway;
+
+typedef struct Route {
+    const char *method, *path;
+    void (*handle)(Gateway *gateway, Exchange *exchange);
+} Route;
+
+/* Handlers of endpoints, in gateway/endpoints. Each answers at once or later. */
+void endpoint_chat_completions(Gateway *gateway, Exchange *exchange);
+void endpoint_health(Gateway *gateway, Exchange *exchange);
+void endpoint_models(Gateway *gateway, Exchange *exchange);
+
+extern const HttpOps gateway_ops; /* their arg is a Gateway */
+
+#endif

@@ -9,6 +9,8 @@ static const Route routes[] = {
     { "GET", "/health", endpoint_health },
     { "GET", "/v1/models", endpoint_models },
     { "POST", "/v1/chat/completions", endpoint_chat_completions },
+    { "POST", "/v1/responses", endpoint_responses },
+    { "POST", "/v1/responses/input_tokens", endpoint_response_input_tokens },
 };
 
 static int check(void *arg, const Exchange *exchange, ApiError *error) {

@@ -23,6 +23,8 @@ typedef struct Route {
 void endpoint_chat_completions(Gateway *gateway, Exchange *exchange);
 void endpoint_health(Gateway *gateway, Exchange *exchange);
 void endpoint_models(Gateway *gateway, Exchange *exchange);
+void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange);
+void endpoint_responses(Gateway *gateway, Exchange *exchange);
 
 extern const HttpOps gateway_ops; /* their arg is a Gateway */
 

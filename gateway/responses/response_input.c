@@ -180,11 +180,25 @@ static int take_reasoning(Reader *reader, const ItemFields *fields, const char *
     return r;
 }
 
+/* Checks that the arguments of a call are what templates need. */
+static int check_arguments(const char *text, const char *path, ApiError *error) {
+    json_auto_t *arguments = *text ? json_loads(text, 0, NULL) : json_object(); /* some clients send "" for none */
+    FieldPath at;
+
+    field_path(&at, "%s.arguments", path);
+    return json_is_object(arguments) ? 0
+                                     : api_error_field(error, at.text, "%s must be the text of a JSON object", at.text);
+}
+
 static int take_call(Reader *reader, const ItemFields *fields, const char *path, ApiError *error) {
     OpenTurn *turn = &reader->turn;
+    int r;
 
     if (!fields->call_id || !fields->name || !fields->arguments)
         return missing(path, !fields->call_id ? "call_id" : !fields->name ? "name" : "arguments", error);
+    r = check_arguments(fields->arguments, path, error);
+    if (r)
+        return r;
     if (turn->n_calls == turn->room) {
         const size_t room = MAX(turn->room * 2, (size_t)4);
         CoordgenToolCall *calls = realloc(turn->calls, room * sizeof(*calls));
@@ -197,7 +211,7 @@ static int take_call(Reader *reader, const ItemFields *fields, const char *path,
     turn->calls[turn->n_calls++] = (CoordgenToolCall){
         .id = fields->call_id,
         .name = fields->name,
-        .arguments = *fields->arguments ? fields->arguments : "{}", /* some clients send "" for none */
+        .arguments = *fields->arguments ? fields->arguments : "{}",
     };
     return json_object_set_new(reader->call_ids, fields->call_id, json_null()) ? api_error_no_memory(error) : 0;
 }

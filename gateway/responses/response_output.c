@@ -6,6 +6,7 @@
 
 #include "base/strings/json_text.h"
 #include "base/strings/str_buf.h"
+#include "gateway/answers/answer_json.h"
 
 /* The item that grows. */
 typedef struct OpenItem {
@@ -70,29 +71,6 @@ ResponseOutput *response_output_free(ResponseOutput *output) {
     json_decref(output->no_logprobs);
     json_decref(output->items);
     free(output);
-    return NULL;
-}
-
-/* ---- log probabilities ------------------------------------------------------------------------------------------- */
-
-static json_t *token_json(const CoordgenLogprob *token) {
-    json_t *bytes = json_array();
-
-    for (size_t i = 0; i < token->piece_bytes; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)token->piece[i]));
-    return json_pack("{so, sf, so}", "token", json_text_n(token->piece, token->piece_bytes), "logprob",
-                     (double)token->logprob, "bytes", bytes);
-}
-
-static json_t *logprob_json(const CoordgenTokenLogprobs *logprobs) {
-    json_t *token = token_json(&logprobs->chosen);
-    json_t *top = json_array();
-
-    for (size_t i = 0; i < logprobs->n_top; i++)
-        json_array_append_new(top, token_json(&logprobs->top[i]));
-    if (token && !json_object_set_new(token, "top_logprobs", top))
-        return token;
-    json_decref(token);
     return NULL;
 }
 
@@ -258,7 +236,7 @@ static void add_text(ResponseOutput *output, CoordgenPart part, const CoordgenEv
 
     if (part == COORDGEN_PART_TEXT)
         for (size_t i = 0; i < piece->n_logprobs; i++)
-            if (json_array_append_new(output->new_logprobs, logprob_json(&piece->logprobs[i])))
+            if (json_array_append_new(output->new_logprobs, answer_token(&piece->logprobs[i])))
                 output->failed = true;
     if (piece->text_bytes && item->part != part)
         begin_item(output, part, NULL);

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "base/strings/json_text.h"
-#include "gateway/answers/turn.h"
+#include "gateway/answers/answer_json.h"
+#include "gateway/answers/stream_times.h"
 #include "gateway/json/body.h"
 #include "gateway/responses/response_object.h"
 #include "gateway/responses/response_output.h"
@@ -18,6 +19,7 @@ static const char id_prefix[] = "resp_";
 typedef struct Answer {
     ResponseEvents events;
     ResponseOutput *output;
+    StreamTimes times;
     json_t *echo;
 } Answer;
 
@@ -31,17 +33,22 @@ static void send_event(void *arg, const char *type, json_t *event) {
     turn_send(arg, type, event);
 }
 
-static void send_response(Turn *turn, const char *type, json_t *response) {
+/* Sends an event with the response. more: of llama-server, beside it; NULL: none. Releases both. */
+static void send_response(Turn *turn, const char *type, json_t *response, const char *name, json_t *more) {
     Answer *answer = turn->answer;
+    json_t *fields = json_pack("{so}", "response", response);
 
-    response_events_send(&answer->events, type, json_pack("{so}", "response", response));
+    if (fields && more)
+        json_object_set(fields, name, more);
+    json_decref(more);
+    response_events_send(&answer->events, type, fields);
 }
 
 static void begin(Turn *turn) {
     const ResponseHead head = head_of(turn);
 
-    send_response(turn, "response.created", response_object_begun(&head));
-    send_response(turn, "response.in_progress", response_object_begun(&head));
+    send_response(turn, "response.created", response_object_begun(&head), NULL, NULL);
+    send_response(turn, "response.in_progress", response_object_begun(&head), NULL, NULL);
 }
 
 static void add(Turn *turn, const CoordgenEvent *event) {
@@ -50,9 +57,28 @@ static void add(Turn *turn, const CoordgenEvent *event) {
     response_output_add(answer->output, event);
 }
 
+static void send_progress(Turn *turn, const CoordgenEvent *event) {
+    Answer *answer = turn->answer;
+    const ResponseHead head = head_of(turn);
+    json_t *progress = stream_times_progress(&answer->times, event);
+
+    if (progress)
+        send_response(turn, "response.in_progress", response_object_begun(&head), "prompt_progress", progress);
+}
+
 static void piece(Turn *turn, const CoordgenEvent *event) {
-    if (event->kind == COORDGEN_EVENT_DELTA)
-        add(turn, event);
+    const AnswerWishes *wishes = &turn->request->wishes;
+    Answer *answer = turn->answer;
+
+    if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (wishes->with_progress)
+            send_progress(turn, event);
+        return;
+    }
+    if (wishes->with_timings)
+        response_output_attach(answer->output,
+                               json_pack("{so}", "timings", stream_times_so_far(&answer->times, event)));
+    add(turn, event);
 }
 
 /* Ends the output. Returns the response in its last state. */
@@ -71,7 +97,13 @@ static json_t *ended(const Turn *turn, const CoordgenReply *reply) {
 }
 
 static json_t *whole(const Turn *turn, const CoordgenReply *reply) {
-    return ended(turn, reply);
+    json_t *response = ended(turn, reply);
+
+    if (response) {
+        json_object_set_new(response, "timings", answer_timings(turn));
+        answer_add_explanation(response, reply);
+    }
+    return response;
 }
 
 static void end(Turn *turn, const CoordgenReply *reply) {
@@ -80,7 +112,9 @@ static void end(Turn *turn, const CoordgenReply *reply) {
     char type[32];
 
     snprintf(type, sizeof(type), "response.%s", status ? status : "failed");
-    send_response(turn, type, response);
+    if (response)
+        answer_add_explanation(response, reply);
+    send_response(turn, type, response, "timings", answer_timings(turn));
 }
 
 static void fail(Turn *turn, const ApiError *error) {
@@ -92,7 +126,8 @@ static void fail(Turn *turn, const ApiError *error) {
                          json_pack("{so, so, so}", "code", json_string(error->code ? error->code : error->type),
                                    "message", json_text(error->message), "param",
                                    *error->param ? json_text(error->param) : json_null()));
-    send_response(turn, "response.failed", response_object_failed(&head, error, response_output_items(answer->output)));
+    send_response(turn, "response.failed", response_object_failed(&head, error, response_output_items(answer->output)),
+                  NULL, NULL);
 }
 
 static void free_answer(void *arg) {
@@ -122,6 +157,7 @@ static int prepare(Turn *turn, const ResponseRequest *request) {
     if (!answer)
         return err_raise(-ENOMEM);
     turn->answer = answer;
+    stream_times_begin(&answer->times);
     if (request->generation.wishes.is_stream)
         answer->events = (ResponseEvents){ .send = send_event, .arg = turn };
     answer->echo = response_request_echo(request);

@@ -173,8 +173,9 @@ static void test_response_output_of_nothing(void **state) {
 
 /* Tokens that come ahead of their text are told with the text; those of a call are no part of a later message. */
 static void test_response_output_logprobs(void **state) {
-    const char *const both = "{'token':'a','logprob':-0.25,'bytes':[97],'top_logprobs':[{'token':'a','logprob':-0.25,"
-                             "'bytes':[97]},{'token':'\xef\xbf\xbd','logprob':-1.5,'bytes':[255]}]}";
+    const char *const both =
+        "{'id':1,'token':'a','logprob':-0.25,'bytes':[97],'top_logprobs':[{'id':1,'token':'a','logprob':-0.25,"
+        "'bytes':[97]},{'id':2,'token':'\xef\xbf\xbd','logprob':-1.5,'bytes':[255]}]}";
     const Piece pieces[] = { { COORDGEN_PART_TEXT, "", NULL, 0, 1 }, { COORDGEN_PART_TEXT, "a", NULL, 0, 1 },
                              { COORDGEN_PART_TEXT, "", NULL, 0, 1 }, { COORDGEN_PART_CALL, "{}", "f", 0, 1 },
                              { COORDGEN_PART_TEXT, "", NULL, 0, 1 }, { COORDGEN_PART_CALL, "{}", "f", 1, 0 },
@@ -260,9 +261,9 @@ static void test_response_output_checker_refuses_mutations(void **state) {
             const char *type = json_string_value(json_object_get(event, "type"));
 
             json_array_remove(changed, i);
-            if (kind == 1 || kind == 2) /* later, or twice */
+            if (kind == 1) /* later */
                 json_array_insert(changed, i + 1, event);
-            if (kind == 2)
+            for (size_t twice = 0; kind == 2 && twice < 2; twice++)
                 json_array_insert(changed, i, event);
             if (kind == 3) { /* with a wrong number */
                 json_object_set_new(event, "sequence_number", json_integer((json_int_t)n));
@@ -272,7 +273,8 @@ static void test_response_output_checker_refuses_mutations(void **state) {
             }
             /* response.in_progress may come again, with what was computed of the prompt. */
             if (!(kind == 2 && !strcmp(type, "response.in_progress")) && !(kind == 1 && i == n - 1))
-                assert_non_null(response_checker_follow(changed, NULL));
+                if (!response_checker_follow(changed, NULL))
+                    fail_msg("not refused: kind %zu of event %zu, %s", kind, i, type);
             json_decref(event);
             json_decref(changed);
         }

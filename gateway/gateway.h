@@ -12,6 +12,7 @@ typedef struct Gateway {
     struct event_base *base;
     HttpServer *http;
     Link *link;
+    bool takes_any_model; /* a name of no model means the default one */
 } Gateway;
 
 typedef struct Route {
@@ -21,6 +22,7 @@ typedef struct Route {
 
 /* Handlers of endpoints, in gateway/endpoints. Each answers at once or later. */
 void endpoint_chat_completions(Gateway *gateway, Exchange *exchange);
+void endpoint_completions(Gateway *gateway, Exchange *exchange);
 void endpoint_health(Gateway *gateway, Exchange *exchange);
 void endpoint_models(Gateway *gateway, Exchange *exchange);
 void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange);

@@ -128,9 +128,9 @@ static int take_message(Reader *reader, const ItemFields *fields, const char *pa
         { "user", COORDGEN_ROLE_USER },
         { "assistant", COORDGEN_ROLE_ASSISTANT },
     };
-    static const ContentPart parts[] = { { "input_text", "text" },
-                                         { "output_text", "text" },
-                                         { "refusal", "refusal" } };
+    static const ContentPart parts[] = { { "input_text", "text", false },
+                                         { "output_text", "text", true },
+                                         { "refusal", "refusal", false } };
     CoordgenMessage message = { 0 };
     FieldPath at;
     int r;
@@ -164,7 +164,7 @@ static int take_message(Reader *reader, const ItemFields *fields, const char *pa
 }
 
 static int take_reasoning(Reader *reader, const ItemFields *fields, const char *path, ApiError *error) {
-    static const ContentPart parts[] = { { "reasoning_text", "text" } };
+    static const ContentPart parts[] = { { "reasoning_text", "text", false } };
     const char *text;
     FieldPath at;
     int r;
@@ -217,7 +217,7 @@ static int take_call(Reader *reader, const ItemFields *fields, const char *path,
 }
 
 static int take_output(Reader *reader, const ItemFields *fields, const char *path, ApiError *error) {
-    static const ContentPart parts[] = { { "input_text", "text" }, { "output_text", "text" } };
+    static const ContentPart parts[] = { { "input_text", "text", false }, { "output_text", "text", true } };
     CoordgenMessage message = { .role = COORDGEN_ROLE_TOOL, .tool_call_id = fields->call_id, .name = fields->name };
     FieldPath at;
     int r;

@@ -10,6 +10,10 @@ static const Route routes[] = {
     { "GET", "/health", endpoint_health, true },
     { "GET", "/v1/models", endpoint_models, true },
     { "POST", "/v1/chat/completions", endpoint_chat_completions, false },
+    { "POST", "/v1/responses", endpoint_responses, false },
+    { "POST", "/responses", endpoint_responses, false },
+    { "POST", "/v1/responses/input_tokens", endpoint_response_input_tokens, false },
+    { "POST", "/responses/input_tokens", endpoint_response_input_tokens, false },
 };
 
 /* Whether a route serves the method of a request. HEAD is GET without a body, which the server leaves out. */

@@ -9,6 +9,7 @@ static const Route routes[] = {
     { "GET", "/health", endpoint_health },
     { "GET", "/v1/models", endpoint_models },
     { "POST", "/v1/chat/completions", endpoint_chat_completions },
+    { "POST", "/v1/completions", endpoint_completions },
 };
 
 static int check(void *arg, const Exchange *exchange, ApiError *error) {

@@ -15,6 +15,7 @@ static const Route routes[] = {
     { "POST", "/responses", endpoint_responses, false },
     { "POST", "/v1/responses/input_tokens", endpoint_response_input_tokens, false },
     { "POST", "/responses/input_tokens", endpoint_response_input_tokens, false },
+    { "POST", "/v1/completions", endpoint_completions, false },
 };
 
 /* Whether a route serves the method of a request. HEAD is GET without a body, which the server leaves out. */

@@ -13,10 +13,10 @@ typedef struct Gateway {
     struct event_base *base;
     HttpServer *http;
     Link *link;
-    bool takes_any_model; /* a name of no model means the default one */
     Access access;
     void (*on_empty)(void *arg); /* the last connection has ended; may be NULL */
     void *on_empty_arg;
+    bool takes_any_model; /* a name of no model means the default one */
 } Gateway;
 
 typedef struct Route {
@@ -30,8 +30,6 @@ void endpoint_chat_completions(Gateway *gateway, Exchange *exchange);
 void endpoint_completions(Gateway *gateway, Exchange *exchange);
 void endpoint_health(Gateway *gateway, Exchange *exchange);
 void endpoint_models(Gateway *gateway, Exchange *exchange);
-void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange);
-void endpoint_responses(Gateway *gateway, Exchange *exchange);
 
 extern const HttpOps gateway_ops; /* their arg is a Gateway */
 

@@ -7,9 +7,30 @@
 
 static const Route routes[] = {
     { "GET", "/health", endpoint_health },
+    { "GET", "/v1/health", endpoint_health },
+    { "GET", "/metrics", endpoint_metrics },
     { "GET", "/v1/models", endpoint_models },
+    { "GET", "/models", endpoint_models },
+    { "GET", "/v1/models/*", endpoint_model },
+    { "GET", "/models/*", endpoint_model },
+    { "GET", "/props", endpoint_props },
+    { "POST", "/props", endpoint_unsupported },
+    { "GET", "/slots", endpoint_unsupported },
     { "POST", "/v1/chat/completions", endpoint_chat_completions },
+    { "POST", "/v1/embeddings", endpoint_embeddings },
+    { "POST", "/embeddings", endpoint_plain_embeddings },
+    { "POST", "/embedding", endpoint_plain_embeddings },
+    { "POST", "/tokenize", endpoint_tokenize },
+    { "POST", "/detokenize", endpoint_detokenize },
 };
+
+static bool is_path_of(const Route *route, const char *path) {
+    const size_t front_bytes = strlen(route->path) - 1;
+
+    if (route->path[front_bytes] == '*')
+        return !strncmp(route->path, path, front_bytes) && path[front_bytes];
+    return !strcmp(route->path, path);
+}
 
 static int check(void *arg, const Exchange *exchange, ApiError *error) {
     return 0;
@@ -21,10 +42,10 @@ static void refuse(Exchange *exchange) {
     ApiError error;
 
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (!strcmp(routes[i].path, path)) {
+        if (is_path_of(&routes[i], path)) {
             exchange_set_header(exchange, "Allow", routes[i].method);
-            api_error_set(&error, 405, "invalid_request_error", "method_not_allowed", "%s is for %s only",
-                          routes[i].path, routes[i].method);
+            api_error_set(&error, 405, "invalid_request_error", "method_not_allowed", "%.*s is for %s only",
+                          UTF8_PREFIX(path, 64), routes[i].method);
             exchange_refuse(exchange, &error);
             return;
         }
@@ -35,7 +56,7 @@ static void refuse(Exchange *exchange) {
 
 static void handle(void *arg, Exchange *exchange) {
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (!strcmp(routes[i].path, exchange_path(exchange)) && !strcmp(routes[i].method, exchange_method(exchange))) {
+        if (is_path_of(&routes[i], exchange_path(exchange)) && !strcmp(routes[i].method, exchange_method(exchange))) {
             routes[i].handle(arg, exchange);
             return;
         }

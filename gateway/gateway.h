@@ -13,10 +13,10 @@ typedef struct Gateway {
     struct event_base *base;
     HttpServer *http;
     Link *link;
-    bool takes_any_model; /* a name of no model means the default one */
     Access access;
     void (*on_empty)(void *arg); /* the last connection has ended; may be NULL */
     void *on_empty_arg;
+    bool takes_any_model; /* a name of no model means the default one */
 } Gateway;
 
 typedef struct Route {

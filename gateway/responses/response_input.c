@@ -86,6 +86,10 @@ typedef struct ItemFields {
         "status", field_set_text, AT(status), 0, 0                                                                     \
     }
 
+static int refuse_member(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
+    return api_error_field(error, path, "%s is not supported: leave it out", path);
+}
+
 static const Field message_fields[] = {
     ANSWERED,
     { "role", field_set_text, AT(role), 0, 0 },
@@ -97,12 +101,19 @@ static const Field call_fields[] = {
     { "call_id", field_set_text, AT(call_id), 0, 0 },
     { "name", field_set_text, AT(name), 0, 0 },
     { "arguments", field_set_text, AT(arguments), 0, 0 },
+    /* These come back as null from programs that write every member they know, "async_" in Python. */
+    { "namespace", refuse_member, 0, 0, 0 },
+    { "caller", refuse_member, 0, 0, 0 },
+    { "async", field_only_false, 0, 0, 0 },
+    { "async_", field_only_false, 0, 0, 0 },
 };
 static const Field output_fields[] = {
     ANSWERED,
     { "call_id", field_set_text, AT(call_id), 0, 0 },
     { "name", field_set_text, AT(name), 0, 0 },
     { "output", field_set_any, AT(output), 0, 0 },
+    { "namespace", refuse_member, 0, 0, 0 },
+    { "caller", refuse_member, 0, 0, 0 },
 };
 static const Field reasoning_fields[] = {
     ANSWERED,

@@ -29,8 +29,12 @@ static ResponseHead head_of(const Turn *turn) {
     return (ResponseHead){ turn->id, turn->created_s, turn->model, answer->echo };
 }
 
+/* Sends an event. Only deltas are new to the client; the others may be long, and several come at once. */
 static void send_event(void *arg, const char *type, json_t *event) {
-    turn_send(arg, type, event);
+    if (strstr(type, ".delta"))
+        turn_send(arg, type, event);
+    else
+        turn_send_again(arg, type, event);
 }
 
 /* Sends an event with the response. more: of llama-server, beside it; NULL: none. Releases both. */

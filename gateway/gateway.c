@@ -6,6 +6,7 @@
 #include "base/strings/utf8.h"
 
 static const Route routes[] = {
+    { "GET", "/", endpoint_page },
     { "GET", "/health", endpoint_health },
     { "GET", "/v1/models", endpoint_models },
     { "POST", "/v1/chat/completions", endpoint_chat_completions },

@@ -23,6 +23,7 @@ typedef struct Route {
 void endpoint_chat_completions(Gateway *gateway, Exchange *exchange);
 void endpoint_health(Gateway *gateway, Exchange *exchange);
 void endpoint_models(Gateway *gateway, Exchange *exchange);
+void endpoint_page(Gateway *gateway, Exchange *exchange);
 
 extern const HttpOps gateway_ops; /* their arg is a Gateway */
 

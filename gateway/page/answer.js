@@ -57,8 +57,8 @@ function draftsPanel(explanation, nTokens) {
     const nDrafted = sources.reduce((sum, source) => sum + source.accepted_tokens, 0);
     const nAlone = Math.max(nTokens - nDrafted, 0);
     const panel = make("div", "panel");
-    if (OFF_BY[explanation.off_by] || !sources.length) {
-        panel.append(make("p", "", `${OFF_BY[explanation.off_by] ?? "Nothing could be drafted."} The model gave each token by itself.`));
+    if (OFF_BY[explanation.speculation] || !sources.length) {
+        panel.append(make("p", "", `${OFF_BY[explanation.speculation] ?? "Nothing was drafted."} The model gave each token by itself.`));
         return panel;
     }
     const steps = explanation.decode_steps ?? 0;
@@ -115,8 +115,8 @@ class AnswerView {
         this.failure.hidden = true;
         this.failure.setAttribute("role", "alert");
         this.figures = make("span");
-        this.actions = make("div", "actions", makeButton("Copy", (button) => copyText(this.raw, button)),
-                            ...actions.map(([label, fn]) => makeButton(label, fn)));
+        this.copy = makeButton("Copy", (button) => copyText(this.raw, button));
+        this.actions = make("div", "actions", this.copy, ...actions.map(([label, fn]) => makeButton(label, fn)));
         this.below = make("div", "below", this.actions, this.figures);
         this.below.hidden = true;
         this.element = make("article", "turn assistant", this.state, this.thought, this.text, this.failure, this.below);
@@ -169,6 +169,7 @@ class AnswerView {
         this.element.setAttribute("aria-busy", "false");
         this.drawNow();
         this.below.hidden = false;
+        this.copy.hidden = this.raw === "";
         this.figures.textContent = figures.join(" · ");
         if (explanation) {
             const drafts = make("details", "drafts", make("summary", "", "Where the tokens came from"), draftsPanel(explanation, nTokens));

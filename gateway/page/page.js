@@ -69,6 +69,13 @@ function askToken(isWrong) {
 
 /* ---- the conversation ---- */
 
+/* Ends of an answer that its reader should know of. */
+const ENDS = {
+    "max-tokens": "cut off at the limit of tokens",
+    "context-full": "cut off: the conversation fills the model’s context",
+    repetition: "ended because it repeated itself",
+};
+
 const chat = {
     messages: [], /* {role, content, reasoning} */
     running: null, /* AbortController of the answer that is being written */
@@ -217,7 +224,7 @@ const chat = {
             if (end.failure)
                 view.fail(end.failure);
             else
-                view.finish(this.figures(view, end), end.explanation, end.timings?.predicted_n ?? end.usage?.completion_tokens ?? 0);
+                view.finish(this.figures(view, end), end.coordgen?.explanation, end.timings?.predicted_n ?? end.usage?.completion_tokens ?? 0);
             byId("announcer").textContent = end.failure ? "The request failed." : end.isStopped ? "Stopped." : "The answer is complete.";
         }
         this.changed();
@@ -230,17 +237,14 @@ const chat = {
             const { total, processed } = event.prompt_progress;
             view.waitFor("Reading the prompt", total ? processed / total : null);
         }
-        if (event.coordgen?.queue_position)
-            view.waitFor(`Waiting behind ${counted(event.coordgen.queue_position, "request")}`);
         if (delta?.reasoning_content)
             view.addReasoning(delta.reasoning_content);
         if (delta?.content)
             view.addText(delta.content);
         end.model = event.model ?? end.model;
-        end.finish = event.choices?.[0]?.finish_reason ?? end.finish;
         end.usage = event.usage ?? end.usage;
         end.timings = event.timings ?? end.timings;
-        end.explanation = event.coordgen?.explanation ?? end.explanation;
+        end.coordgen = event.coordgen ?? end.coordgen;
     },
 
     figures(view, end) {
@@ -248,8 +252,8 @@ const chat = {
         const nTokens = end.timings?.predicted_n ?? end.usage?.completion_tokens;
         if (end.isStopped)
             texts.push("stopped");
-        if (end.finish === "length")
-            texts.push("cut off at the limit of tokens");
+        if (ENDS[end.coordgen?.end_reason])
+            texts.push(ENDS[end.coordgen.end_reason]);
         if (nTokens !== undefined)
             texts.push(counted(nTokens, "token"));
         if (end.timings?.predicted_per_second)

@@ -5,6 +5,7 @@
 
 #include <event2/event.h>
 
+#include "gateway/access/access.h"
 #include "gateway/http/http_server.h"
 #include "gateway/service/link.h"
 
@@ -12,11 +13,15 @@ typedef struct Gateway {
     struct event_base *base;
     HttpServer *http;
     Link *link;
+    Access access;
+    void (*on_empty)(void *arg); /* the last connection has ended; may be NULL */
+    void *on_empty_arg;
 } Gateway;
 
 typedef struct Route {
     const char *method, *path;
     void (*handle)(Gateway *gateway, Exchange *exchange);
+    bool is_public; /* no token is asked for, as at llama-server */
 } Route;
 
 /* Handlers of endpoints, in gateway/endpoints. Each answers at once or later. */

@@ -5,14 +5,13 @@ import base64
 import hashlib
 import html.parser
 import json
-import os
 import re
 import socket
-import threading
+import tempfile
 import unittest
 
 import browser
-from gateway import Gateway, GatewayCase
+from gateway import GatewayCase
 from settings import TOP
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
@@ -130,43 +129,14 @@ class Page(GatewayCase):
                                     r"setHTMLUnsafe|createContextualFragment|srcdoc", self.inside("script")), [])
 
 
-class Relay:
-    """Loopback TCP in front of the gateway's Unix socket, which no browser opens."""
+TOKEN = "a-token-of-this-test"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
-    def __init__(self, path):
-        self.path, self.listener = path, socket.create_server(("127.0.0.1", 0))
-        self.port, self.open = self.listener.getsockname()[1], set()
-        threading.Thread(target=self.accept, daemon=True).start()
 
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(str(self.path))
-            self.open |= {client, server}
-            for pair in ((client, server), (server, client)):
-                threading.Thread(target=self.carry, args=pair, daemon=True).start()
-
-    def carry(self, source, sink):
-        try:
-            while data := source.recv(65536):
-                sink.sendall(data)
-        except OSError:
-            pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        for end in self.open:
-            end.close()
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 @unittest.skipUnless(browser.find(), "no Chromium is installed (tools/install-deps --browser)")
@@ -175,9 +145,13 @@ class InBrowser(GatewayCase):
 
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        cls.port = free_port()
+        with tempfile.NamedTemporaryFile("w", prefix="coordgen-token-") as file:  # of mode 0600
+            file.write(TOKEN + "\n")
+            file.flush()
+            cls.gateway_flags = (f"--listen=127.0.0.1:{cls.port}", f"--token-file={file.name}")
+            super().setUpClass()
         try:
-            cls.relay = Relay(cls.gateway.path)
             cls.browser = browser.Browser()
         except BaseException:
             cls.gateway.kill()
@@ -187,14 +161,16 @@ class InBrowser(GatewayCase):
     @classmethod
     def tearDownClass(cls):
         cls.browser.close()
-        cls.relay.close()
         super().tearDownClass()
 
     def setUp(self):
         self.browser.events.clear()
-        self.browser.open(f"http://127.0.0.1:{self.relay.port}/")
-        self.browser.run("sessionStorage.clear(), localStorage.clear(), chat.clear(), 1")
-        self.browser.open(f"http://127.0.0.1:{self.relay.port}/")
+        self.load()
+        self.browser.run(f"sessionStorage.clear(), localStorage.clear(), chat.clear(), api.token = {json.dumps(TOKEN)}")
+        self.load()
+
+    def load(self):
+        self.browser.open(f"http://127.0.0.1:{self.port}/")
         self.browser.wait("document.querySelectorAll('#model option').length > 1 && "
                           "document.querySelector('#health').dataset.state === 'ready'")
 
@@ -202,7 +178,7 @@ class InBrowser(GatewayCase):
         super().tearDown()
         self.assertEqual(self.browser.complaints(), [])
         for request in self.browser.told("Network.requestWillBeSent"):
-            self.assertTrue(request["request"]["url"].startswith((f"http://127.0.0.1:{self.relay.port}/", "data:image/svg+xml")),
+            self.assertTrue(request["request"]["url"].startswith((f"http://127.0.0.1:{self.port}/", "data:image/svg+xml")),
                             request["request"]["url"])
 
     def ask(self, text, **settings):
@@ -225,7 +201,7 @@ class InBrowser(GatewayCase):
         self.ask("Name three rivers, as a list.", temperature="0", **{"max-tokens": "40"})
         self.wait_end()
         expected = self.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Name three rivers, as a list."}],
-                                                      "temperature": 0, "max_tokens": 40})
+                                                      "temperature": 0, "max_tokens": 40}, headers=AUTHORIZED)
         text = self.assertAnswer(expected)["choices"][0]["message"]["content"]
         self.assertEqual(self.browser.run("chat.messages.at(-1).content"), text)
         below = self.browser.run("document.querySelector('.turn.assistant .below').innerText")
@@ -271,6 +247,29 @@ class InBrowser(GatewayCase):
         self.assertEqual(body, {"messages": [{"role": "system", "content": "Answer in one word."}], "stream": True,
                                 "stream_options": {"include_usage": True}, "return_progress": True, "explain": True,
                                 "temperature": 0.5, "thinking_tokens": 0, "speculation": "off", "no_history": True})
+
+    def test_token(self):
+        self.browser.run("api.token = ''")
+        self.load()
+        self.ask("Hello.", **{"max-tokens": "4"})
+        self.browser.wait("document.querySelector('#token-dialog').open && document.activeElement.id === 'token'")
+        self.browser.screenshot(SCREENSHOTS / "token.png")
+        self.browser.type("another token")
+        self.browser.press("Enter")
+        self.browser.wait("document.querySelector('#token-dialog').open && byId('token-why').innerText.includes('refused')")
+        self.browser.type(TOKEN)
+        self.browser.press("Enter")
+        self.wait_end()
+        self.assertNotEqual(self.browser.run("chat.messages.at(-1).content"), "")
+        self.assertEqual(self.browser.run("[sessionStorage.getItem('coordgen-token'), JSON.stringify(localStorage).includes('token-of')]"),
+                         [TOKEN, False])
+        # Without one, the request has failed, and says why.
+        self.browser.run("byId('forget-token').click()")
+        self.ask("Hello again.")
+        self.browser.wait("document.querySelector('#token-dialog').open")
+        self.browser.press("Escape")
+        self.wait_end()
+        self.assertIn("Not permitted", self.browser.run("document.querySelector('[role=alert]:not([hidden])').innerText"))
 
     def test_refused(self):
         self.ask("Hello.", temperature="500")

@@ -304,6 +304,12 @@ uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply) {
     return reply ? reply->failure.retry_after_ms : 0;
 }
 
+uint32_t coordgen_reply_too_long(const CoordgenReply *reply, uint32_t *limitp) {
+    if (limitp)
+        *limitp = reply ? reply->failure.context_tokens : 0;
+    return reply ? reply->failure.prompt_tokens : 0;
+}
+
 /* A generation that failed has the text that came before the failure. */
 const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply) {
     return reply && reply->kind == REQUEST_GENERATE ? &reply->generate.result : NULL;

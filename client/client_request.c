@@ -119,6 +119,7 @@ static int generate_input_fill(CoordgenClient *client, Coordgen__V1__GenerateReq
     generate->suffix = client_text(options->suffix);
     generate->answer_prefix = client_text(options->answer_prefix);
     generate->has_echo = generate->echo = options->echo;
+    generate->has_each_progress = generate->each_progress = options->each_progress;
     generate->has_n = options->n != 0;
     generate->n = options->n;
     return 0;

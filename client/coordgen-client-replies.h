@@ -16,6 +16,9 @@ COORDGEN_PUBLIC int coordgen_reply_error(const CoordgenReply *reply); /* 0 or a 
 COORDGEN_PUBLIC const char *coordgen_reply_message(const CoordgenReply *reply);
 COORDGEN_PUBLIC const char *coordgen_reply_field(const CoordgenReply *reply);
 COORDGEN_PUBLIC uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply);
+/* COORDGEN_E_CONTEXT_FULL: returns the tokens of the prompt, and sets *limitp (may be NULL) to those that the context
+ * or the limit on prompts has. Both are 0 if they are unknown, and for other replies. */
+COORDGEN_PUBLIC uint32_t coordgen_reply_too_long(const CoordgenReply *reply, uint32_t *limitp);
 
 typedef enum CoordgenEndReason {
     COORDGEN_END_NONE = 0,  /* the request failed */

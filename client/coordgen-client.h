@@ -169,13 +169,14 @@ typedef struct CoordgenEvent {
     uint32_t permille;
     /* END */
     CoordgenReply *reply; /* owned by the library; coordgen_reply_ref() keeps it */
-    const char *model;    /* PROGRESS, with model_state: the model that a generation waits for */
+    const char *model;    /* of a generation: in its first DELTA, and in PROGRESS behind the queue or with model_state */
     /* DELTA */
     CoordgenPart part;
     uint32_t choice;                       /* which of n answers; from 0 */
     const CoordgenCallDelta *call;         /* part CALL; else NULL */
     const CoordgenTokenLogprobs *logprobs; /* [n_logprobs]; of each token, if logprobs is set */
     size_t n_logprobs;
+    uint32_t cached_tokens; /* PROGRESS: part of prefilled_tokens that was cached */
 } CoordgenEvent;
 
 /* Handles an event, whose pointers are valid during the call. Returns 0, or another value to cancel the request. */
@@ -356,6 +357,7 @@ typedef struct CoordgenGenerateOptions {
     const char *suffix;        /* the text behind the answer (fill in the middle); needs a prompt */
     const char *answer_prefix; /* the beginning of the answer, which the model continues; needs messages */
     bool echo;                 /* the answer begins with the prompt's text; needs a prompt */
+    bool each_progress;        /* PROGRESS at the prompt's begin and end, and behind each step of it */
 } CoordgenGenerateOptions;
 
 /* A session keeps a conversation in the service, with the work that was done for it, so that each request sends only

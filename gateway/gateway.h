@@ -16,6 +16,7 @@ typedef struct Gateway {
     Access access;
     void (*on_empty)(void *arg); /* the last connection has ended; may be NULL */
     void *on_empty_arg;
+    bool takes_any_model; /* a name of no model means the default one */
 } Gateway;
 
 typedef struct Route {
@@ -26,6 +27,7 @@ typedef struct Route {
 
 /* Handlers of endpoints, in gateway/endpoints. Each answers at once or later. */
 void endpoint_chat_completions(Gateway *gateway, Exchange *exchange);
+void endpoint_completions(Gateway *gateway, Exchange *exchange);
 void endpoint_health(Gateway *gateway, Exchange *exchange);
 void endpoint_models(Gateway *gateway, Exchange *exchange);
 void endpoint_page(Gateway *gateway, Exchange *exchange);

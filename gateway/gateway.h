@@ -39,6 +39,7 @@ void endpoint_plain_embeddings(Gateway *gateway, Exchange *exchange); /* llama-s
 void endpoint_props(Gateway *gateway, Exchange *exchange);
 void endpoint_tokenize(Gateway *gateway, Exchange *exchange);
 void endpoint_unsupported(Gateway *gateway, Exchange *exchange);
+void endpoint_page(Gateway *gateway, Exchange *exchange);
 
 extern const HttpOps gateway_ops; /* their arg is a Gateway */
 

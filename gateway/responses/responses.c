@@ -198,31 +198,59 @@ void endpoint_responses(Gateway *gateway, Exchange *exchange) {
 
 /* ---- tokens of an input ------------------------------------------------------------------------------------------ */
 
-static json_t *count_of(const CoordgenReply *reply, const void *arg) {
-    return json_pack("{ss, sI}", "object", "response.input_tokens", "input_tokens",
-                     (json_int_t)coordgen_reply_n_tokens(reply));
+typedef struct Count {
+    ResponseRequest *request;
+    CoordgenTokenizeOptions options;
+} Count;
+
+static int count_read(void *arg, const Exchange *exchange, const json_t *body, ApiError *error) {
+    Count *count = arg;
+    json_t *copy = body_parse(exchange, error);
+    const GenerationRequest *generation;
+
+    if (!copy || response_request_new(&count->request, copy, error))
+        return API_E_REFUSED;
+    generation = &count->request->generation;
+    coordgen_tokenize_options_init(&count->options);
+    count->options.model = generation->options.model;
+    count->options.messages = generation->messages.list;
+    count->options.n_messages = generation->messages.n;
+    count->options.tools = generation->options.tools;
+    count->options.documents = generation->options.documents;
+    count->options.template_kwargs = generation->options.template_kwargs;
+    count->options.count_only = true;
+    return 0;
+}
+
+static int count_start(void *arg, CoordgenClient *client, Query *query, uint64_t *request_idp) {
+    const Count *count = arg;
+
+    return coordgen_tokenize_start(client, &count->options, query_on_event, query, request_idp);
+}
+
+static int count_take(void *arg, const CoordgenReply *reply, Exchange *exchange) {
+    exchange_reply_json(exchange, 200,
+                        json_pack("{ss, sI}", "object", "response.input_tokens", "input_tokens",
+                                  (json_int_t)coordgen_reply_n_tokens(reply)));
+    return 0;
+}
+
+static void count_deinit(void *arg) {
+    Count *count = arg;
+
+    if (count->request)
+        generation_request_free(&count->request->generation);
 }
 
 void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange) {
-    ResponseRequest *request = read_request(exchange);
-    CoordgenTokenizeOptions options;
-    CoordgenClient *client;
-    Query *query = request ? query_new(gateway, exchange, count_of, NULL, &client) : NULL;
-    uint64_t id = 0;
-    int r;
+    static const QueryField fields[] = { { "messages", "input" } };
+    static const QueryOps ops = { .arg_bytes = sizeof(Count),
+                                  .read = count_read,
+                                  .start = count_start,
+                                  .take = count_take,
+                                  .deinit = count_deinit,
+                                  .fields = fields,
+                                  .n_fields = ARRAY_LEN(fields) };
 
-    if (query) {
-        coordgen_tokenize_options_init(&options);
-        options.model = request->generation.options.model;
-        options.messages = request->generation.messages.list;
-        options.n_messages = request->generation.messages.n;
-        options.tools = request->generation.options.tools;
-        options.documents = request->generation.options.documents;
-        options.template_kwargs = request->generation.options.template_kwargs;
-        options.count_only = true;
-        r = coordgen_tokenize_start(client, &options, query_on_event, query, &id);
-        query_started(query, r, id);
-    }
-    if (request)
-        generation_request_free(&request->generation);
+    query_run(gateway, exchange, &ops);
 }

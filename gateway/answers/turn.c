@@ -14,7 +14,7 @@ enum {
     PARTS_AT_ONCE = 4, /* of one request, so that its prompts share steps and others have room, too */
 };
 
-/* One generation of a turn. */
+/* A generation of a turn. */
 struct TurnPart {
     Turn *turn;
     CoordgenClient *client;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_sampling.h"
+#include "gateway/answers/sampling_fields.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -166,7 +166,7 @@ static int set_breakers(const Field *field, const json_t *value, void *target, c
     return r;
 }
 
-/* ---- the order of samplers ---------------------------------------------------------------------------------------- */
+/* ---- the order of samplers --------------------------------------------------------------------------------------- */
 
 /* Accepts only the order that is followed anyway. */
 static int check_samplers(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
@@ -193,7 +193,7 @@ static const Field fields[] = {
     { "presence_penalty", field_set_float, AT(sampling.presence_penalty), -10, 10 },
     { "frequency_penalty", field_set_float, AT(sampling.frequency_penalty), -10, 10 },
     { "logit_bias", set_logit_bias, 0, 0, 0 },
-    /* Of llama-server: */
+    /* Fields of llama-server: */
     { "top_k", set_count, AT(options.top_k), 0, UINT32_MAX - 1.0 },
     { "min_p", field_set_float, AT(options.min_p), 0, 1 },
     { "typical_p", field_set_float, AT(sampling.typical_p), 0, 1 },
@@ -218,9 +218,9 @@ static const Field fields[] = {
     { "min_keep", field_only_number, 0, 0, 0 },
     { "backend_sampling", NULL, 0, 0, 0 }, /* where the sampler runs: the tokens are the same */
 };
-const FieldTable generation_sampling_table = { fields, ARRAY_LEN(fields) };
+const FieldTable sampling_fields_table = { fields, ARRAY_LEN(fields) };
 
-void generation_sampling_settle(GenerationRequest *request) {
+void sampling_fields_settle(GenerationRequest *request) {
     const GenerationJson *json = &request->json;
 
     /* llama-server's windows: 0 switches the penalty off, -1 has all tokens, which is 0 for the service. */

@@ -107,7 +107,7 @@ void turn_send_text(Turn *turn, const char *text) {
 }
 
 static void send_json(Turn *turn, const char *name, json_t *value, bool is_repeated) {
-    _cleanup_(freep) char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    _cleanup_(freep) char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
     json_decref(value);
     if (!turn->exchange)

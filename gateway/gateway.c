@@ -10,6 +10,7 @@ static const Route routes[] = {
     { "GET", "/health", endpoint_health, true },
     { "GET", "/v1/models", endpoint_models, true },
     { "POST", "/v1/chat/completions", endpoint_chat_completions, false },
+    { "POST", "/chat/completions", endpoint_chat_completions, false },
     { "POST", "/v1/completions", endpoint_completions, false },
     { "POST", "/v1/responses", endpoint_responses, false },
     { "POST", "/responses", endpoint_responses, false },

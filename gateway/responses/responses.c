@@ -5,11 +5,11 @@
 #include "base/strings/json_text.h"
 #include "gateway/answers/answer_json.h"
 #include "gateway/answers/stream_times.h"
+#include "gateway/endpoints/chat_tokens.h"
 #include "gateway/json/body.h"
 #include "gateway/responses/response_object.h"
 #include "gateway/responses/response_output.h"
 #include "gateway/responses/response_request.h"
-#include "gateway/service/query.h"
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
@@ -169,24 +169,17 @@ static int prepare(Turn *turn, const ResponseRequest *request) {
     return answer->echo && answer->output ? 0 : err_raise(-ENOMEM);
 }
 
-/* Reads the body, or refuses the exchange. NULL: it was refused. */
-static ResponseRequest *read_request(Exchange *exchange) {
+void endpoint_responses(Gateway *gateway, Exchange *exchange) {
     ResponseRequest *request = NULL;
+    _cleanup_(turn_freep) Turn *turn = NULL;
     ApiError error;
     json_t *body = body_parse(exchange, &error);
 
-    if (!body || response_request_new(&request, body, &error))
+    if (!body || response_request_new(&request, body, &error)) {
         exchange_refuse(exchange, &error);
-    return request;
-}
-
-void endpoint_responses(Gateway *gateway, Exchange *exchange) {
-    ResponseRequest *request = read_request(exchange);
-    _cleanup_(turn_freep) Turn *turn = request ? turn_new(gateway, exchange, &form, id_prefix) : NULL;
-    ApiError error;
-
-    if (!request)
         return;
+    }
+    turn = turn_new(gateway, exchange, &form, id_prefix);
     if (turn && !prepare(turn, request)) {
         turn_start_request(steal(&turn), &request->generation);
         return;
@@ -198,31 +191,27 @@ void endpoint_responses(Gateway *gateway, Exchange *exchange) {
 
 /* ---- tokens of an input ------------------------------------------------------------------------------------------ */
 
-static json_t *count_of(const CoordgenReply *reply, const void *arg) {
-    return json_pack("{ss, sI}", "object", "response.input_tokens", "input_tokens",
-                     (json_int_t)coordgen_reply_n_tokens(reply));
+static int read_counted(void *arg, const Exchange *exchange, const json_t *body, ApiError *error) {
+    ChatTokensRequest *count = arg;
+    ResponseRequest *request;
+    int r = response_request_new(&request, json_incref((json_t *)body), error);
+
+    if (r)
+        return r;
+    count->generation = &request->generation;
+    chat_tokens_count(count);
+    return 0;
 }
 
 void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange) {
-    ResponseRequest *request = read_request(exchange);
-    CoordgenTokenizeOptions options;
-    CoordgenClient *client;
-    Query *query = request ? query_new(gateway, exchange, count_of, NULL, &client) : NULL;
-    uint64_t id = 0;
-    int r;
+    static const QueryOps ops = { .arg_bytes = sizeof(ChatTokensRequest),
+                                  .takes_body = true,
+                                  .model_offset = offsetof(ChatTokensRequest, options.model) + 1,
+                                  .read = read_counted,
+                                  .start = chat_tokens_start,
+                                  .take = chat_tokens_take_count,
+                                  .rename = chat_tokens_rename,
+                                  .deinit = chat_tokens_deinit };
 
-    if (query) {
-        coordgen_tokenize_options_init(&options);
-        options.model = request->generation.options.model;
-        options.messages = request->generation.messages.list;
-        options.n_messages = request->generation.messages.n;
-        options.tools = request->generation.options.tools;
-        options.documents = request->generation.options.documents;
-        options.template_kwargs = request->generation.options.template_kwargs;
-        options.count_only = true;
-        r = coordgen_tokenize_start(client, &options, query_on_event, query, &id);
-        query_started(query, r, id);
-    }
-    if (request)
-        generation_request_free(&request->generation);
+    query_run(gateway, exchange, &ops);
 }

@@ -175,6 +175,8 @@ class Responses(ResponsesCase):
         self.assertEqual(progress[-1]["total"], events[-1].data["response"]["usage"]["input_tokens"])
         deltas = [event.data for event in events if event.name == "response.output_text.delta"]
         self.assertTrue(all(delta["timings"]["predicted_n"] for delta in deltas))
+        told = progress[-1]["total"] - progress[-1]["cache"]
+        self.assertEqual({delta["timings"]["prompt_n"] for delta in deltas}, {told})
         self.assertIn("predicted_per_second", events[-1].data["timings"])
 
     def test_refused(self):

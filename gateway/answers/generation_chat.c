@@ -187,6 +187,11 @@ static int settle_messages(GenerationRequest *request, ApiError *error) {
     bool does = false;
     int r;
 
+    if (request->messages.n) { /* of an endpoint that reads its conversation itself */
+        request->options.messages = request->messages.list;
+        request->options.n_messages = request->messages.n;
+        return 0;
+    }
     if (!request->json.messages)
         return api_error_field(error, "messages", "messages is missing: an array with at least one message");
     r = messages_read(&request->messages, request->json.messages, "messages", error);

@@ -31,6 +31,11 @@ static int refuse_part(const char *type, const char *path, ApiError *error) {
     return api_error_field(error, path, "%s: '%.*s' is no type of a part: send text", path, UTF8_PREFIX(type, 64));
 }
 
+/* Whether a member of an answer that comes back has no effect. */
+static bool is_idle(const char *name) {
+    return !strcmp(name, "annotations") || !strcmp(name, "logprobs");
+}
+
 /* Finds the text of a part. Every member must be known. */
 static int read_part(const json_t *part, const ContentPart *kinds, size_t n_kinds, const char *path, const char **textp,
                      ApiError *error) {
@@ -52,7 +57,7 @@ static int read_part(const json_t *part, const ContentPart *kinds, size_t n_kind
             if (!is_text(value))
                 return api_error_field(error, at.text, "%s must be a string without a NUL character", at.text);
             *textp = json_string_value(value);
-        } else if (strcmp(name, "type") && !json_is_null(value) &&
+        } else if (strcmp(name, "type") && !json_is_null(value) && !(kinds[kind].is_answer && is_idle(name)) &&
                    !(json_is_array(value) && !json_array_size(value))) { /* "annotations": [] comes back so */
             return api_error_field(error, at.text, "unknown field '%.*s'", UTF8_PREFIX(name, 64));
         }
@@ -222,7 +227,7 @@ static const Field message_fields[] = {
 };
 static const FieldTable message_tables[] = { { message_fields, ARRAY_LEN(message_fields) } };
 
-static const ContentPart content_parts[] = { { "text", "text" }, { "refusal", "refusal" } };
+static const ContentPart content_parts[] = { { "text", "text", false }, { "refusal", "refusal", false } };
 
 static int read_role(const char *text, const char *path, CoordgenRole *rolep, ApiError *error) {
     static const struct {

@@ -22,6 +22,7 @@ void messages_deinit(MessageList *messages);
 /* How a part of a content is named that has text: its type, and the member with the text. */
 typedef struct ContentPart {
     const char *type, *member;
+    bool is_answer; /* it may come back with annotations and log probabilities, which have no effect */
 } ContentPart;
 
 /* Reads a content: a string, or an array of parts of the given types, whose texts become lines of one text. 0 or

@@ -257,7 +257,7 @@ class InBrowser(GatewayCase):
         """None of the models that are fetched thinks: the events are made here."""
         shown = self.browser.run(
             "(() => { const view = chat.addView(), end = {}; const take = (event) => { chat.take(view, event, end); view.drawNow(); };"
-            " const seen = []; const see = () => seen.push([view.state.hidden ? "" : view.state.innerText, view.thought.hidden, view.thought.open,"
+            " const seen = []; const see = () => seen.push([view.state.hidden ? '' : view.state.innerText, view.thought.hidden, view.thought.open,"
             " view.thoughtHead.textContent.split(' ')[0], view.text.textContent]);"
             " take({ prompt_progress: { total: 80, processed: 20 }, choices: [{ delta: {} }] }); see();"
             " take({ choices: [{ delta: { reasoning_content: 'Let me <b>see</b>.' } }] }); see();"

@@ -11,6 +11,8 @@ static const Route routes[] = {
     { "GET", "/health", endpoint_health, true },
     { "GET", "/v1/models", endpoint_models, true },
     { "POST", "/v1/chat/completions", endpoint_chat_completions, false },
+    { "POST", "/chat/completions", endpoint_chat_completions, false },
+    { "POST", "/v1/completions", endpoint_completions, false },
 };
 
 /* Whether a route serves the method of a request. HEAD is GET without a body, which the server leaves out. */

@@ -280,8 +280,8 @@ static int on_event(void *arg, const CoordgenEvent *event) {
         end_part(part, event->reply);
         return 0;
     }
-    if (!turn->exchange || (event->model && *event->model && strcmp(event->model, turn->model) &&
-                            take_model(turn, event->model)))
+    if (!turn->exchange ||
+        (event->model && *event->model && strcmp(event->model, turn->model) && take_model(turn, event->model)))
         return 1;
     if (!turn->is_stream) {
         if (event->kind == COORDGEN_EVENT_DELTA && turn->form->collect)

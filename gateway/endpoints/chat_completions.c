@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "base/strings/json_text.h"
-#include "gateway/answers/answer_json.h"
+#include "gateway/answers/answer_stream.h"
 #include "gateway/answers/generation_fields.h"
 #include "gateway/answers/stream_times.h"
 #include "gateway/answers/token_lists.h"
 #include "gateway/json/body.h"
+
+static const char object_name[] = "chat.completion.chunk";
 
 /* What an answer is made of beside the reply. */
 typedef struct ChatAnswer {
@@ -80,20 +82,10 @@ static void collect(Turn *turn, const CoordgenEvent *event) {
 
 /* ---- a stream ---------------------------------------------------------------------------------------------------- */
 
-/* Makes a chunk with one choice. */
 static json_t *chunk_of(const Turn *turn, size_t index, json_t *delta, const char *finish) {
-    json_t *body = answer_head(turn, "chat.completion.chunk");
-    json_t *choice = json_pack("{si, so, so, sn}", "index", (int)index, "delta", delta, "finish_reason",
-                               finish ? json_string(finish) : json_null(), "logprobs");
-
-    json_object_set_new(body, "choices", json_pack("[o]", choice));
-    if (turn->with_usage)
-        json_object_set_new(body, "usage", json_null()); /* the last chunk has it */
-    return body;
-}
-
-static json_t *first_choice(json_t *chunk) {
-    return json_array_get(json_object_get(chunk, "choices"), 0);
+    return answer_chunk(turn, object_name,
+                        json_pack("{si, so, so, sn}", "index", (int)index, "delta", delta, "finish_reason",
+                                  finish ? json_string(finish) : json_null(), "logprobs"));
 }
 
 static void begin(Turn *turn) {
@@ -131,14 +123,6 @@ static json_t *logprobs_of(const CoordgenEvent *event) {
     return json_pack("{so, sn}", "content", content, "refusal");
 }
 
-static json_t *ids_of(const CoordgenEvent *event) {
-    json_t *ids = json_array();
-
-    for (size_t i = 0; i < event->n_tokens; i++)
-        json_array_append_new(ids, json_integer(event->tokens[i]));
-    return ids;
-}
-
 static void send_progress(Turn *turn, const CoordgenEvent *event) {
     ChatAnswer *answer = turn->answer;
     json_t *progress = stream_times_progress(&answer->times, event), *chunk;
@@ -165,9 +149,9 @@ static void piece(Turn *turn, const CoordgenEvent *event) {
         return; /* the tokens of a mark or of text that is held back */
     chunk = chunk_of(turn, event->choice, delta_of(event), NULL);
     if (wants_logprobs(turn))
-        json_object_set_new(first_choice(chunk), "logprobs", logprobs_of(event));
+        json_object_set_new(answer_chunk_choice(chunk), "logprobs", logprobs_of(event));
     if (wishes->with_tokens)
-        json_object_set_new(first_choice(chunk), "tokens", ids_of(event));
+        json_object_set_new(answer_chunk_choice(chunk), "tokens", answer_event_ids(event));
     if (wishes->with_timings)
         json_object_set_new(chunk, "timings", stream_times_so_far(&answer->times, event));
     turn_send(turn, NULL, chunk);
@@ -176,26 +160,14 @@ static void piece(Turn *turn, const CoordgenEvent *event) {
 static void end(Turn *turn, const CoordgenReply *reply) {
     const CoordgenGenerateResult *result = coordgen_reply_generate(reply);
     const size_t n = answer_n_choices(result);
+    json_t *chunk = NULL;
 
     for (size_t i = 0; i < n; i++) {
-        json_t *chunk = chunk_of(turn, i, json_object(), answer_finish_reason(answer_choice(result, i).end_reason));
-
-        if (!turn->with_usage && i + 1 == n) {
-            json_object_set_new(chunk, "timings", answer_timings(turn));
-            answer_add_explanation(chunk, reply);
-        }
-        turn_send(turn, NULL, chunk);
+        if (chunk)
+            turn_send(turn, NULL, chunk);
+        chunk = chunk_of(turn, i, json_object(), answer_finish_reason(answer_choice(result, i).end_reason));
     }
-    if (turn->with_usage) {
-        json_t *last = answer_head(turn, "chat.completion.chunk");
-
-        json_object_set_new(last, "choices", json_array());
-        json_object_set_new(last, "usage", answer_usage(turn));
-        json_object_set_new(last, "timings", answer_timings(turn));
-        answer_add_explanation(last, reply);
-        turn_send(turn, NULL, last);
-    }
-    turn_send_text(turn, "[DONE]");
+    answer_stream_close(turn, object_name, chunk);
 }
 
 static const AnswerForm form = {

@@ -196,7 +196,8 @@ void exchange_reply(Exchange *exchange, unsigned int status, const char *type, c
 void exchange_reply_json(Exchange *exchange, unsigned int status, json_t *value) {
     static const char no_memory[] = "{\"error\":{\"message\":\"the gateway is out of memory: try again later\","
                                     "\"status\":500,\"type\":\"server_error\",\"param\":null,\"code\":null}}";
-    _cleanup_(freep) char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
+    _cleanup_(freep) char *text =
+        value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
 
     json_decref(value);
     if (text)

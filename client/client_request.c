@@ -337,6 +337,9 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.tools = client_text(options.tools);
     tokenize.documents = client_text(options.documents);
     tokenize.template_kwargs = client_text(options.template_kwargs);
+    tokenize.answer_prefix = client_text(options.answer_prefix);
+    tokenize.has_thinking_tokens = options.thinking_tokens != COORDGEN_UNSET_COUNT;
+    tokenize.thinking_tokens = tokenize.has_thinking_tokens ? options.thinking_tokens : 0;
     tokenize.has_render_only = options.render_only;
     tokenize.render_only = options.render_only;
     tokenize.has_add_generation_prompt = options.no_generation_prompt;

@@ -391,6 +391,8 @@ typedef struct CoordgenTokenizeOptions {
     bool no_generation_prompt; /* as in CoordgenGenerateOptions */
     bool render_only;          /* messages: the reply has the rendered text instead of tokens: coordgen_reply_text() */
     const char *template_kwargs; /* as in CoordgenGenerateOptions */
+    const char *answer_prefix;   /* as in CoordgenGenerateOptions */
+    uint32_t thinking_tokens;    /* as in CoordgenGenerateOptions */
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {
@@ -418,6 +420,9 @@ typedef struct CoordgenEmbedOptions {
     CoordgenPooling pooling;
     CoordgenPriority priority;
     bool raw; /* false: vectors of length 1 */
+    /* Instead of texts: token ids of each text, [n_texts] lists, as they are, without BOS. */
+    const uint32_t *const *tokens;
+    const size_t *n_tokens; /* [n_texts]: ids of each list */
 } CoordgenEmbedOptions;
 
 /* Selects a part of the draft database, which stores answers of finished generations. share/doc/coordgen/privacy.md

@@ -40,7 +40,9 @@ function loadSettings() {
 async function loadModels(wanted) {
     const list = (await api.get("/v1/models")).data;
     const choice = byId("model");
-    choice.replaceChildren(new Option("Default model", ""), ...list.map((model) => new Option(model.id, model.id)));
+    const usual = list.find((model) => model.default);
+    choice.replaceChildren(new Option(usual ? `${usual.id} (default)` : "Default model", ""),
+                           ...list.filter((model) => model !== usual).map((model) => new Option(model.id, model.id)));
     choice.value = list.some((model) => model.id === wanted) ? wanted : "";
 }
 

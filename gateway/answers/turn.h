@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "client/coordgen-client.h"
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 #include "gateway/gateway.h"
 
 typedef struct Turn Turn;

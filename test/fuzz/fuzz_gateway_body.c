@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "gateway/answers/generation_fields.h"
-#include "gateway/answers/prompts.h"
+#include "gateway/request/generation_fields.h"
+#include "gateway/request/prompts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_chat.h"
+#include "gateway/request/generation_chat.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/strings/utf8.h"
-#include "gateway/answers/generation_tools.h"
+#include "gateway/request/generation_tools.h"
 
 #define AT(member) offsetof(GenerationRequest, member)
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_fields.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "gateway/answers/generation_chat.h"
-#include "gateway/answers/generation_constraint.h"
-#include "gateway/answers/sampling_fields.h"
+#include "gateway/request/generation_chat.h"
+#include "gateway/request/generation_constraint.h"
+#include "gateway/request/sampling_fields.h"
 
 #define AT(member) offsetof(GenerationRequest, member)
 

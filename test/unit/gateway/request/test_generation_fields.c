@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Fields of a body become options for the service, or a refusal that names the field. */
 #undef NDEBUG
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_fields.h"
 
 #include <float.h>
 #include <math.h>

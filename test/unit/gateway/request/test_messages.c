@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Messages and prompts of a body. */
 #undef NDEBUG
-#include "gateway/answers/messages.h"
+#include "gateway/request/messages.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "gateway/answers/prompts.h"
+#include "gateway/request/prompts.h"
 
 static json_t *parse(const char *text) {
     json_error_t why;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/prompts.h"
+#include "gateway/request/prompts.h"
 
 #include <string.h>
 

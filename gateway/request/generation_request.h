@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A generation that a body asks for: options for the service, with everything that they point to, and what the answer
- * shall have. gateway/answers/generation_fields reads it from a body. */
+ * shall have. gateway/request/generation_fields reads it from a body. */
 #ifndef COORDGEN_GATEWAY_GENERATION_REQUEST_H
 #define COORDGEN_GATEWAY_GENERATION_REQUEST_H
 
 #include "base/cleanup.h"
-#include "gateway/answers/generation_names.h"
-#include "gateway/answers/messages.h"
+#include "gateway/request/generation_names.h"
+#include "gateway/request/messages.h"
 #include "gateway/json/field.h"
 
 enum {

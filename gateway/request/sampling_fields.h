@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_SAMPLING_FIELDS_H
 #define COORDGEN_GATEWAY_SAMPLING_FIELDS_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 extern const FieldTable sampling_fields_table; /* of a GenerationRequest */
 /* Settles what several fields say together. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/sampling_fields.h"
+#include "gateway/request/sampling_fields.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -6,6 +6,7 @@
 
 #include "gateway/request/generation_fields.h"
 #include "gateway/request/prompts.h"
+#include "gateway/request/sampling_fields.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
@@ -62,10 +63,17 @@ static void read_body(json_t *body, bool is_chat) {
                                      &error);
     check_error(r, &error);
     if (!r && !is_chat) {
-        r = prompts_read(&prompts, &request->owned, ((Request *)request)->prompt, 64, "prompt", &error);
+        r = prompts_read(&prompts, request, ((Request *)request)->prompt, 64, "prompt", &error);
         check_error(r, &error);
+        for (size_t i = 0; !r && i < request->texts.n; i++) {
+            sum += strlen(request->texts.list[i].text) + strlen(request->texts.list[i].path);
+            r = token_text_set(&request->texts.list[i], &request->owned, (const uint32_t[]){ 1, 2 }, i % 3, &error);
+            assert(!r);
+        }
+        if (!r)
+            r = prompts_join(&prompts, request, &error) || sampling_fields_join(request, &error);
         for (size_t i = 0; !r && i < prompts.n; i++)
-            sum += prompts.list[i].text ? strlen(prompts.list[i].text) : prompts.list[i].tokens[0];
+            sum += prompts.list[i].text ? strlen(prompts.list[i].text) : prompts.list[i].n_tokens;
     }
     if (!r)
         sum += touch(&request->options);

@@ -219,7 +219,7 @@ def chat_by_ctl(service, prompt, n_tokens):
     process = subprocess.Popen([service.ctl, "generate", f"--max-tokens={n_tokens}", "--temperature=0", "--ignore-end",
                                 "--json=short", prompt], env=service.environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    tokens, times.parts = None, 0
+    tokens = None
     for line in process.stdout:
         event = json.loads(line)
         if event["event"] == "delta" and event.get("text"):

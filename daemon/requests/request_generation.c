@@ -322,7 +322,7 @@ void request_generation_tell(Request *request, JobNews *news) {
         if (request->session)
             keep_answer(request, news);
         if (!news->result && !request->answer.n_deltas && request->answer.usage.n_prompt_tokens &&
-            request->message->generate && request->message->generate->each_progress)
+            !request_is_embedding(request) && request->message->generate->each_progress)
             send_each_progress(request, news);
         send_deltas(request, news);
         if (!news->done && !request->answer.n_deltas && request->answer.usage.n_prompt_tokens)

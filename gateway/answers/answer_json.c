@@ -10,7 +10,7 @@
 json_t *answer_head(const Turn *turn, const char *object) {
     char fingerprint[64];
 
-    /* The same version gives the same answers. llama-server's fingerprints begin with a "b", too. */
+    /* A version gives the same answers everywhere. llama-server's fingerprints begin with a "b", too. */
     snprintf(fingerprint, sizeof(fingerprint), "b-coordgen-%s", coordgen_client_version());
     return json_pack("{ss, ss, sI, so, ss}", "id", turn->id, "object", object, "created", (json_int_t)turn->created_s,
                      "model", json_text(turn->model), "system_fingerprint", fingerprint);
@@ -57,22 +57,25 @@ typedef struct Sums {
     uint64_t prefill_us, decode_us;
 } Sums;
 
+static void add_sums(Sums *sums, const CoordgenGenerateResult *result) {
+    sums->prompt += result->prompt_tokens;
+    sums->cached += result->cached_tokens;
+    sums->output += result->output_tokens;
+    sums->reasoning += result->reasoning_tokens;
+    sums->drafted += result->drafted_tokens;
+    sums->accepted += result->accepted_tokens;
+    sums->prefill_us += result->prefill_us;
+    sums->decode_us += result->decode_us;
+}
+
 static Sums sums_of(const Turn *turn) {
     Sums sums = { 0 };
 
     for (size_t i = 0; i < turn->n_parts; i++) {
         const CoordgenGenerateResult *result = coordgen_reply_generate(turn->replies[i]);
 
-        if (!result)
-            continue;
-        sums.prompt += result->prompt_tokens;
-        sums.cached += result->cached_tokens;
-        sums.output += result->output_tokens;
-        sums.reasoning += result->reasoning_tokens;
-        sums.drafted += result->drafted_tokens;
-        sums.accepted += result->accepted_tokens;
-        sums.prefill_us += result->prefill_us;
-        sums.decode_us += result->decode_us;
+        if (result)
+            add_sums(&sums, result);
     }
     return sums;
 }
@@ -90,8 +93,7 @@ static double share(double value, double of) {
     return of > 0 ? value / of : 0;
 }
 
-json_t *answer_timings(const Turn *turn) {
-    const Sums sums = sums_of(turn);
+static json_t *timings_of(Sums sums) {
     const double n_prompt = (double)(sums.prompt - sums.cached), n_output = (double)sums.output,
                  prompt_ms = (double)sums.prefill_us / 1000, output_ms = (double)sums.decode_us / 1000;
     json_t *timings =
@@ -106,6 +108,17 @@ json_t *answer_timings(const Turn *turn) {
         json_object_set_new(timings, "draft_n_accepted", json_integer((json_int_t)sums.accepted));
     }
     return timings;
+}
+
+json_t *answer_timings(const Turn *turn) {
+    return timings_of(sums_of(turn));
+}
+
+json_t *answer_timings_of(const CoordgenGenerateResult *result) {
+    Sums sums = { 0 };
+
+    add_sums(&sums, result);
+    return timings_of(sums);
 }
 
 /* ---- explanations ------------------------------------------------------------------------------------------------ */

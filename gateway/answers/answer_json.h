@@ -17,6 +17,8 @@ CoordgenChoice answer_choice(const CoordgenGenerateResult *result, size_t choice
 json_t *answer_usage(const Turn *turn);
 /* Returns llama-server's timings of all parts that have ended, times in ms. */
 json_t *answer_timings(const Turn *turn);
+/* Returns the timings of one generation. */
+json_t *answer_timings_of(const CoordgenGenerateResult *result);
 /* Adds "coordgen", what the service tells of a generation with `explain`; nothing for others. */
 void answer_add_explanation(json_t *body, const CoordgenReply *reply);
 /* Returns OpenAI's list of calls. */

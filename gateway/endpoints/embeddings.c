@@ -247,6 +247,7 @@ static const QueryField query_fields[] = { { "text", "input" }, { "tokens", "inp
 void endpoint_embeddings(Gateway *gateway, Exchange *exchange) {
     static const QueryOps ops = { .arg_bytes = sizeof(EmbeddingsRequest),
                                   .takes_body = true,
+                                  .model_offset = offsetof(EmbeddingsRequest, options.model) + 1,
                                   .read = read_openai,
                                   .start = start,
                                   .take = take,
@@ -261,6 +262,7 @@ void endpoint_embeddings(Gateway *gateway, Exchange *exchange) {
 void endpoint_plain_embeddings(Gateway *gateway, Exchange *exchange) {
     static const QueryOps ops = { .arg_bytes = sizeof(EmbeddingsRequest),
                                   .takes_body = true,
+                                  .model_offset = offsetof(EmbeddingsRequest, options.model) + 1,
                                   .read = read_plain,
                                   .start = start,
                                   .take = take,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* GET /props: the default model, or that of the query's "model", as llama-server tells it. GET /slots is refused. */
-#include <string.h>
+#include <stdio.h>
 
 #include "base/strings/json_text.h"
+#include "gateway/endpoints/sampling_json.h"
 #include "gateway/service/query.h"
 
 typedef struct PropsRequest {
@@ -24,24 +25,11 @@ static int start(void *arg, CoordgenClient *client, Query *query, uint64_t *requ
     return coordgen_model_show_start(client, request->model, -1, query_on_event, query, request_idp);
 }
 
-/* Shows a float as its shortest decimal, and not as the double with the same value. */
-static json_t *float_json(float value) {
-    char text[32];
-
-    snprintf(text, sizeof(text), "%.7g", (double)value);
-    return json_real(strtod(text, NULL));
-}
-
 static json_t *settings_of(const CoordgenModel *model, const CoordgenSamplingDefaults *sampling) {
     json_t *settings = json_pack("{sI}", "n_ctx", (json_int_t)model->usable_context_tokens);
 
     if (sampling)
-        json_object_set_new(settings, "params",
-                            json_pack("{so, sI, so, so, so, sI, si}", "temperature", float_json(sampling->temperature),
-                                      "top_k", (json_int_t)sampling->top_k, "top_p", float_json(sampling->top_p),
-                                      "min_p", float_json(sampling->min_p), "repeat_penalty",
-                                      float_json(sampling->repetition_penalty), "repeat_last_n",
-                                      (json_int_t)sampling->repetition_window, "n_predict", -1));
+        json_object_set_new(settings, "params", sampling_defaults_json(sampling));
     return settings;
 }
 

@@ -51,6 +51,7 @@ void endpoint_tokenize(Gateway *gateway, Exchange *exchange) {
     static const QueryField fields[] = { { "text", "content" } };
     static const QueryOps ops = { .arg_bytes = sizeof(TokenizeRequest),
                                   .takes_body = true,
+                                  .model_offset = offsetof(TokenizeRequest, options.model) + 1,
                                   .read = tokenize_read,
                                   .start = tokenize_start,
                                   .take = tokenize_take,
@@ -113,6 +114,7 @@ static void detokenize_deinit(void *arg) {
 void endpoint_detokenize(Gateway *gateway, Exchange *exchange) {
     static const QueryOps ops = { .arg_bytes = sizeof(DetokenizeRequest),
                                   .takes_body = true,
+                                  .model_offset = offsetof(DetokenizeRequest, options.model) + 1,
                                   .read = detokenize_read,
                                   .start = detokenize_start,
                                   .take = detokenize_take,

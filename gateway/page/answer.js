@@ -30,13 +30,13 @@ function makeButton(label, onClick) {
 
 /* What the sources of drafts are, for people. */
 const SOURCES = {
-    lookup: "the text so far (lookup)",
-    sam: "the text so far (suffix automaton)",
+    lookup: "an earlier place of the last words",
+    sam: "repetitions of the text so far",
     history: "your earlier answers",
-    calibration: "a text that ships with the service",
-    table: "pairs of words seen so far",
-    reuse: "the model’s own second choices",
-    model: "a small draft model",
+    calibration: "pairs of words in the prompt",
+    table: "what the model held likely before",
+    reuse: "the rest of an earlier draft",
+    model: "a draft model",
     grammar: "the required form of the answer",
 };
 const OFF_BY = {

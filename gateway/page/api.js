@@ -32,7 +32,7 @@ const api = {
         try {
             error = (await response.json()).error;
         } catch {
-            /* not of the gateway's form: the status is all there is */
+            /* an answer that is not the gateway's own has a status alone */
         }
         const after = Number(response.headers.get("Retry-After")) || 0;
         return new ApiFailure(response.status, error ?? { message: `The gateway answered with status ${response.status}.` }, after);

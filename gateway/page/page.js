@@ -21,7 +21,7 @@ function loadSettings() {
     try {
         values = JSON.parse(localStorage.getItem("coordgen-settings")) ?? {};
     } catch {
-        /* as if there were none */
+        /* damaged settings count as none */
     }
     for (const name of FIELDS.filter((field) => field !== "model")) {
         if (byId(name).type === "checkbox")
@@ -40,7 +40,9 @@ function loadSettings() {
 async function loadModels(wanted) {
     const list = (await api.get("/v1/models")).data;
     const choice = byId("model");
-    choice.replaceChildren(new Option("Default model", ""), ...list.map((model) => new Option(model.id, model.id)));
+    const usual = list.find((model) => model.default);
+    choice.replaceChildren(new Option(usual ? `${usual.id} (default)` : "Default model", ""),
+                           ...list.filter((model) => model !== usual).map((model) => new Option(model.id, model.id)));
     choice.value = list.some((model) => model.id === wanted) ? wanted : "";
 }
 
@@ -93,7 +95,7 @@ const chat = {
         try {
             messages = JSON.parse(sessionStorage.getItem("coordgen-chat")) ?? [];
         } catch {
-            /* as if there were none */
+            /* a damaged conversation counts as none */
         }
         for (const message of messages) {
             if (message.role === "user") {
@@ -398,7 +400,7 @@ async function begin() {
     try {
         await loadModels(settings.model);
     } catch {
-        /* the state of the service, beside the name, tells what is wrong */
+        /* the state of the service tells what is wrong, beside the name */
     }
     watchHealth();
 }

@@ -5,11 +5,11 @@
 #include "base/strings/json_text.h"
 #include "gateway/answers/answer_json.h"
 #include "gateway/answers/stream_times.h"
+#include "gateway/endpoints/chat_tokens.h"
 #include "gateway/json/body.h"
 #include "gateway/responses/response_object.h"
 #include "gateway/responses/response_output.h"
 #include "gateway/responses/response_request.h"
-#include "gateway/service/query.h"
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
@@ -169,24 +169,17 @@ static int prepare(Turn *turn, const ResponseRequest *request) {
     return answer->echo && answer->output ? 0 : err_raise(-ENOMEM);
 }
 
-/* Reads the body, or refuses the exchange. NULL: it was refused. */
-static ResponseRequest *read_request(Exchange *exchange) {
+void endpoint_responses(Gateway *gateway, Exchange *exchange) {
     ResponseRequest *request = NULL;
+    _cleanup_(turn_freep) Turn *turn = NULL;
     ApiError error;
     json_t *body = body_parse(exchange, &error);
 
-    if (!body || response_request_new(&request, body, &error))
+    if (!body || response_request_new(&request, body, &error)) {
         exchange_refuse(exchange, &error);
-    return request;
-}
-
-void endpoint_responses(Gateway *gateway, Exchange *exchange) {
-    ResponseRequest *request = read_request(exchange);
-    _cleanup_(turn_freep) Turn *turn = request ? turn_new(gateway, exchange, &form, id_prefix) : NULL;
-    ApiError error;
-
-    if (!request)
         return;
+    }
+    turn = turn_new(gateway, exchange, &form, id_prefix);
     if (turn && !prepare(turn, request)) {
         turn_start_request(steal(&turn), &request->generation);
         return;
@@ -198,59 +191,27 @@ void endpoint_responses(Gateway *gateway, Exchange *exchange) {
 
 /* ---- tokens of an input ------------------------------------------------------------------------------------------ */
 
-typedef struct Count {
+static int read_counted(void *arg, const Exchange *exchange, const json_t *body, ApiError *error) {
+    ChatTokensRequest *count = arg;
     ResponseRequest *request;
-    CoordgenTokenizeOptions options;
-} Count;
+    int r = response_request_new(&request, json_incref((json_t *)body), error);
 
-static int count_read(void *arg, const Exchange *exchange, const json_t *body, ApiError *error) {
-    Count *count = arg;
-    json_t *copy = body_parse(exchange, error);
-    const GenerationRequest *generation;
-
-    if (!copy || response_request_new(&count->request, copy, error))
-        return API_E_REFUSED;
-    generation = &count->request->generation;
-    coordgen_tokenize_options_init(&count->options);
-    count->options.model = generation->options.model;
-    count->options.messages = generation->messages.list;
-    count->options.n_messages = generation->messages.n;
-    count->options.tools = generation->options.tools;
-    count->options.documents = generation->options.documents;
-    count->options.template_kwargs = generation->options.template_kwargs;
-    count->options.count_only = true;
+    if (r)
+        return r;
+    count->generation = &request->generation;
+    chat_tokens_count(count);
     return 0;
-}
-
-static int count_start(void *arg, CoordgenClient *client, Query *query, uint64_t *request_idp) {
-    const Count *count = arg;
-
-    return coordgen_tokenize_start(client, &count->options, query_on_event, query, request_idp);
-}
-
-static int count_take(void *arg, const CoordgenReply *reply, Exchange *exchange) {
-    exchange_reply_json(exchange, 200,
-                        json_pack("{ss, sI}", "object", "response.input_tokens", "input_tokens",
-                                  (json_int_t)coordgen_reply_n_tokens(reply)));
-    return 0;
-}
-
-static void count_deinit(void *arg) {
-    Count *count = arg;
-
-    if (count->request)
-        generation_request_free(&count->request->generation);
 }
 
 void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange) {
-    static const QueryField fields[] = { { "messages", "input" } };
-    static const QueryOps ops = { .arg_bytes = sizeof(Count),
-                                  .read = count_read,
-                                  .start = count_start,
-                                  .take = count_take,
-                                  .deinit = count_deinit,
-                                  .fields = fields,
-                                  .n_fields = ARRAY_LEN(fields) };
+    static const QueryOps ops = { .arg_bytes = sizeof(ChatTokensRequest),
+                                  .takes_body = true,
+                                  .model_offset = offsetof(ChatTokensRequest, options.model) + 1,
+                                  .read = read_counted,
+                                  .start = chat_tokens_start,
+                                  .take = chat_tokens_take_count,
+                                  .rename = chat_tokens_rename,
+                                  .deinit = chat_tokens_deinit };
 
     query_run(gateway, exchange, &ops);
 }

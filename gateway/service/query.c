@@ -64,7 +64,10 @@ void query_rename_field(ApiError *error, const QueryField *fields, size_t n_fiel
 }
 
 static void refuse(Query *query, ApiError *error) {
-    query_rename_field(error, query->ops->fields, query->ops->n_fields);
+    if (query->ops->rename)
+        query->ops->rename(query->arg, error);
+    else
+        query_rename_field(error, query->ops->fields, query->ops->n_fields);
     if (query->ops->refuse)
         query->ops->refuse(query->arg, error, query->exchange);
     else
@@ -120,6 +123,18 @@ void query_run(Gateway *gateway, Exchange *exchange, const QueryOps *ops) {
     query_free(query);
 }
 
+/* Whether the model's name, which the service does not know, means the default model, and has been taken out. */
+static bool forgets_model(Query *query, const CoordgenReply *reply) {
+    const size_t offset = query->ops->model_offset;
+    const char **namep = offset ? (const char **)((char *)query->arg + offset - 1) : NULL;
+
+    if (coordgen_reply_error(reply) != COORDGEN_E_MODEL_NOT_FOUND || !query->gateway->takes_any_model || !namep ||
+        !*namep)
+        return false;
+    *namep = NULL;
+    return true;
+}
+
 int query_on_event(void *arg, const CoordgenEvent *event) {
     Query *query = arg;
     const CoordgenReply *reply = event->reply;
@@ -127,9 +142,14 @@ int query_on_event(void *arg, const CoordgenEvent *event) {
 
     if (event->kind != COORDGEN_EVENT_END)
         return 0;
+    if (query->exchange && forgets_model(query, reply)) {
+        start(query);
+        return 0;
+    }
     if (query->exchange && coordgen_reply_error(reply)) {
         api_error_of_service(&error, coordgen_reply_error(reply), coordgen_reply_message(reply),
                              coordgen_reply_field(reply), coordgen_reply_retry_after_ms(reply));
+        error.n_prompt_tokens = coordgen_reply_too_long(reply, &error.n_context_tokens);
         refuse(query, &error);
     } else if (query->exchange && query->ops->take(query->arg, reply, query->exchange) == QUERY_MORE) {
         start(query);

@@ -20,7 +20,8 @@ typedef struct QueryField {
 /* What an endpoint does. arg is the query's own room of arg_bytes, zero at first. */
 typedef struct QueryOps {
     size_t arg_bytes;
-    bool takes_body; /* the exchange has a JSON body */
+    bool takes_body;     /* the exchange has a JSON body */
+    size_t model_offset; /* of the model's name in arg, a const char *, plus 1; 0: there is none */
     /* Reads the HTTP request. body: NULL without takes_body; else lives as long as arg. 0 or API_E_REFUSED. NULL:
      * there is nothing to read. */
     int (*read)(void *arg, const Exchange *exchange, const json_t *body, ApiError *error);
@@ -30,6 +31,8 @@ typedef struct QueryOps {
     int (*take)(void *arg, const CoordgenReply *reply, Exchange *exchange);
     /* Answers the exchange with an error of the service. NULL: the error is answered as it is. */
     void (*refuse)(void *arg, const ApiError *error, Exchange *exchange);
+    /* Names the field of an error as the HTTP request does. NULL: by the table of fields. */
+    void (*rename)(void *arg, ApiError *error);
     /* Releases what arg holds. NULL: it holds nothing. */
     void (*deinit)(void *arg);
     const QueryField *fields; /* [n_fields]; a field that is not listed has the same name in both */

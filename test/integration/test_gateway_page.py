@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import browser
-from gateway import GatewayCase
+from gateway import Gateway, GatewayCase
 from settings import TOP
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
@@ -169,8 +169,8 @@ class InBrowser(GatewayCase):
         self.browser.run(f"sessionStorage.clear(), localStorage.clear(), chat.clear(), api.token = {json.dumps(TOKEN)}")
         self.load()
 
-    def load(self):
-        self.browser.open(f"http://127.0.0.1:{self.port}/")
+    def load(self, port=None):
+        self.browser.open(f"http://127.0.0.1:{port or self.port}/")
         self.browser.wait("document.querySelectorAll('#model option').length > 1 && "
                           "document.querySelector('#health').dataset.state === 'ready'")
 
@@ -230,6 +230,62 @@ class InBrowser(GatewayCase):
             self.assertIn("stopped", self.browser.run("[...document.querySelectorAll('.below')].at(-1).innerText"))
             self.daemon.wait_idle()
             self.setUp()
+
+    def test_connection_lost(self):
+        port = free_port()
+        with tempfile.NamedTemporaryFile("w", prefix="coordgen-token-") as file:
+            file.write(TOKEN + "\n")
+            file.flush()
+            other = Gateway(self.daemon, f"--listen=127.0.0.1:{port}", f"--token-file={file.name}")
+        self.addCleanup(other.kill)
+        self.load(port)
+        self.browser.run(f"api.token = {json.dumps(TOKEN)}")
+        self.without_end()
+        self.ask("Count from one to one thousand.")
+        self.browser.wait("chat.running !== null && document.querySelector('.writing .text')?.innerText.length > 0")
+        other.kill()
+        self.wait_end()
+        self.assertIn("broken off", self.browser.run("document.querySelector('[role=alert]').innerText"))
+        self.assertNotEqual(self.browser.run("chat.messages.at(-1).content"), "")
+        self.ask("Are you there?")
+        self.wait_end()
+        self.assertIn("cannot be reached", self.browser.run("[...document.querySelectorAll('[role=alert]')].at(-1).innerText"))
+        self.daemon.wait_idle()
+        self.browser.events.clear()
+
+    def test_thinking_is_folded(self):
+        """None of the models that are fetched thinks: the events are made here."""
+        shown = self.browser.run(
+            "(() => { const view = chat.addView(), end = {}; const take = (event) => { chat.take(view, event, end); view.drawNow(); };"
+            " const seen = []; const see = () => seen.push([view.state.hidden ? '' : view.state.innerText, view.thought.hidden, view.thought.open,"
+            " view.thoughtHead.textContent.split(' ')[0], view.text.textContent]);"
+            " take({ prompt_progress: { total: 80, processed: 20 }, choices: [{ delta: {} }] }); see();"
+            " take({ choices: [{ delta: { reasoning_content: 'Let me <b>see</b>.' } }] }); see();"
+            " take({ choices: [{ delta: { content: 'It is so.' } }] }); see();"
+            " view.finish(chat.figures(view, end), undefined, 0); return [seen, view.thoughtText.textContent, view.progress.value,"
+            " view.raw]; })()")
+        self.assertEqual(shown, [[["Reading the prompt", True, False, "Thinking", ""], ["", False, False, "Thinking", ""],
+                                  ["", False, False, "Thought", "It is so."]], "Let me <b>see</b>.", 0.25, "It is so."])
+
+    def test_keys(self):
+        self.browser.run("document.activeElement.blur()")
+        self.browser.press("/")
+        self.assertEqual(self.browser.run("document.activeElement.id"), "prompt")
+        self.browser.type("one\ntwo")
+        self.assertGreater(self.browser.run("byId('prompt').offsetHeight"), 50)
+        self.assertEqual(self.browser.run("byId('send').disabled"), False)
+        self.browser.run("byId('prompt').value = '  ', fitPrompt()")
+        self.browser.press("Enter")
+        self.assertEqual(self.browser.run("[byId('send').disabled, chat.messages.length]"), [True, 0])
+
+    def test_edit(self):
+        self.ask("Say one.", temperature="0", **{"max-tokens": "3"})
+        self.wait_end()
+        self.ask("Say two.")
+        self.browser.wait("chat.running === null && chat.messages.length === 4")
+        self.browser.run("document.querySelectorAll('.turn.user button')[0].click()")
+        self.assertEqual(self.browser.run("[byId('prompt').value, chat.messages.length, byId('log').childElementCount]"), ["Say one.", 0, 0])
+        self.assertEqual(self.browser.run("byId('welcome').hidden"), False)
 
     def test_settings_are_sent_and_kept(self):
         self.browser.click("#open-settings")

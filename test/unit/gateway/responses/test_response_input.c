@@ -126,16 +126,16 @@ static void test_response_input_messages(void **state) {
 
 /* Thinking, text and calls of one turn are one message. */
 static void test_response_input_turns(void **state) {
-    check(
-        NULL,
-        "[{'role':'user','content':'Q'},{'type':'reasoning','id':'rs_1','summary':[],'content':[{'type':"
-        "'reasoning_text','text':'Hm'}],'status':'completed','encrypted_content':null},"
-        "{'type':'message','role':'assistant','content':[{'type':'output_text','text':'I look.'}]},"
-        "{'type':'function_call','id':'fc_1','call_id':'c1','name':'f','arguments':'{}','status':'completed'},"
-        "{'type':'function_call','call_id':'c2','name':'g','arguments':'','async_':null,'caller':null,'namespace':null},"
-        "{'type':'function_call_output','call_id':'c1','output':'1'},"
-        "{'type':'function_call_output','call_id':'c2','name':'g','output':[{'type':'input_text','text':'2'}]}]",
-        "u:Q;a:I look.|Hm|c1=f({})|c2=g({});t:1|c1=-;t:2|c2=g;");
+    check(NULL,
+          "[{'role':'user','content':'Q'},{'type':'reasoning','id':'rs_1','summary':[],'content':[{'type':"
+          "'reasoning_text','text':'Hm'}],'status':'completed','encrypted_content':null},"
+          "{'type':'message','role':'assistant','content':[{'type':'output_text','text':'I look.'}]},"
+          "{'type':'function_call','id':'fc_1','call_id':'c1','name':'f','arguments':'{}','status':'completed'},"
+          "{'type':'function_call','call_id':'c2','name':'g','arguments':'','async_':null,"
+          "'caller':null,'namespace':null},"
+          "{'type':'function_call_output','call_id':'c1','output':'1'},"
+          "{'type':'function_call_output','call_id':'c2','name':'g','output':[{'type':'input_text','text':'2'}]}]",
+          "u:Q;a:I look.|Hm|c1=f({})|c2=g({});t:1|c1=-;t:2|c2=g;");
     /* Text behind a call belongs to it, as in a session. */
     check(NULL,
           "[{'role':'assistant','content':'a'},{'type':'function_call','call_id':'c','name':'f','arguments':'{}'},"

@@ -85,7 +85,7 @@ static void test_response_request_options(void **state) {
     drop(request);
 }
 
-/* What is left out stays the service's; fields may come in any order. */
+/* Options that are left out stay the service's; fields may come in any order. */
 static void test_response_request_defaults(void **state) {
     ResponseRequest *request =
         request_of("'input':[{'role':'assistant','content':'A'}],'tools':[],'tool_choice':'auto',"

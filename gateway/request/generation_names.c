@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_names.h"
+#include "gateway/request/generation_names.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,10 +90,21 @@ static void rename_field(const GenerationNames *names, const char *field, char *
         rename_member(name, room_bytes);
 }
 
+/* Finds the field of an error of the engine, whose text alone begins with its name: "logit_bias: token ...". */
+static void find_field(ApiError *error) {
+    const size_t len_bytes = strspn(error->message, "abcdefghijklmnopqrstuvwxyz_");
+
+    *error->param = 0;
+    if (error->message[len_bytes] == ':')
+        snprintf(error->param, sizeof(error->param), "%.*s", (int)len_bytes, error->message);
+}
+
 void generation_names_apply(const GenerationNames *names, ApiError *error) {
     char name[sizeof(error->param)], message[sizeof(error->message)];
     const size_t len_bytes = strlen(error->param);
 
+    if (!strcmp(error->param, "generate"))
+        find_field(error);
     if (!begins(error->param, "generate."))
         return;
     rename_field(names, error->param + strlen("generate."), name, sizeof(name));

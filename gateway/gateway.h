@@ -38,9 +38,12 @@ void endpoint_infill(Gateway *gateway, Exchange *exchange);
 void endpoint_metrics(Gateway *gateway, Exchange *exchange);
 void endpoint_model(Gateway *gateway, Exchange *exchange);
 void endpoint_models(Gateway *gateway, Exchange *exchange);
+void endpoint_page(Gateway *gateway, Exchange *exchange);
 void endpoint_plain_completion(Gateway *gateway, Exchange *exchange);
 void endpoint_plain_embeddings(Gateway *gateway, Exchange *exchange);
 void endpoint_props(Gateway *gateway, Exchange *exchange);
+void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange);
+void endpoint_responses(Gateway *gateway, Exchange *exchange);
 void endpoint_tokenize(Gateway *gateway, Exchange *exchange);
 void endpoint_unsupported(Gateway *gateway, Exchange *exchange);
 

@@ -30,6 +30,14 @@ static void digest_of(const char *token, size_t len_bytes, uint8_t digest[SHA256
     sha256_digest(&context, SHA256_DIGEST_SIZE, digest);
 }
 
+/* Whether only the owner can use a file. systemd's credentials (LoadCredential=) are root's, and an entry of an access
+ * control list for the service's user shows as the right of root's group to read. */
+static bool is_private(const struct stat *info) {
+    const mode_t others = info->st_mode & 077;
+
+    return !others || (!info->st_uid && !info->st_gid && others == 040);
+}
+
 static int check_file(int fd, const char *path, ErrText *err) {
     struct stat info;
 
@@ -40,7 +48,7 @@ static int check_file(int fd, const char *path, ErrText *err) {
     if (info.st_uid != geteuid() && info.st_uid)
         return err_set(err, TOKEN_E_FILE, "%s: belongs to the user %u: its owner must be you or root", path,
                        (unsigned int)info.st_uid);
-    if (info.st_mode & 077)
+    if (!is_private(&info))
         return err_set(err, TOKEN_E_FILE, "%s: has the mode %04o, so others can use it: chmod 600 %s", path,
                        (unsigned int)(info.st_mode & 07777), path);
     return 0;

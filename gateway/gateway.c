@@ -7,6 +7,7 @@
 #include "base/strings/str_buf.h"
 
 static const Route routes[] = {
+    { "GET", "/", endpoint_page, true },
     { "GET", "/health", endpoint_health, true },
     { "GET", "/v1/health", endpoint_health, true },
     { "GET", "/metrics", endpoint_metrics, false },

@@ -38,6 +38,7 @@ void endpoint_infill(Gateway *gateway, Exchange *exchange);
 void endpoint_metrics(Gateway *gateway, Exchange *exchange);
 void endpoint_model(Gateway *gateway, Exchange *exchange);
 void endpoint_models(Gateway *gateway, Exchange *exchange);
+void endpoint_page(Gateway *gateway, Exchange *exchange);
 void endpoint_plain_completion(Gateway *gateway, Exchange *exchange);
 void endpoint_plain_embeddings(Gateway *gateway, Exchange *exchange);
 void endpoint_props(Gateway *gateway, Exchange *exchange);

@@ -12,7 +12,7 @@ typedef struct StreamTimes {
     uint64_t n_tokens;           /* of the answer so far */
     uint64_t prompt_ns;          /* the first progress; 0: none was told */
     uint32_t prompt_tokens, cached_tokens;
-    uint32_t told_tokens;        /* of the prompt that the last progress told */
+    uint32_t told_tokens; /* of the prompt that the last progress told */
     bool has_told;
 } StreamTimes;
 

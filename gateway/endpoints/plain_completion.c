@@ -2,7 +2,7 @@
 /* POST /completion, /completions: raw prompts, answered in llama-server's own form. */
 #include "gateway/endpoints/plain_completion.h"
 
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_fields.h"
 #include "gateway/endpoints/plain_answer.h"
 #include "gateway/json/body.h"
 
@@ -77,7 +77,7 @@ void plain_completion_run(Gateway *gateway, Exchange *exchange, size_t struct_by
 }
 
 static int settle_prompts(PlainRequest *request, ApiError *error) {
-    return prompts_read(&request->prompts, &request->request.owned, request->prompt, TURN_PARTS_MAX, "prompt", error);
+    return prompts_read(&request->prompts, &request->request, request->prompt, TURN_PARTS_MAX, "prompt", error);
 }
 
 void endpoint_plain_completion(Gateway *gateway, Exchange *exchange) {

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_RESPONSE_INPUT_H
 #define COORDGEN_GATEWAY_RESPONSE_INPUT_H
 
-#include "gateway/answers/messages.h"
+#include "gateway/request/messages.h"
 
 /* Adds the messages of the instructions (NULL: none) and of the input (NULL: none) behind those of the list. Texts live
  * as long as both and the list. 0 or API_E_REFUSED. */

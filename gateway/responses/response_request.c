@@ -5,8 +5,8 @@
 
 #include "base/cleanup.h"
 #include "base/strings/utf8.h"
-#include "gateway/answers/generation_constraint.h"
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_constraint.h"
+#include "gateway/request/generation_fields.h"
 #include "gateway/responses/response_input.h"
 #include "gateway/responses/response_tools.h"
 

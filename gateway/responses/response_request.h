@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_RESPONSE_REQUEST_H
 #define COORDGEN_GATEWAY_RESPONSE_REQUEST_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 typedef struct ResponseRequest {
     GenerationRequest generation; /* first: generation_request_free() frees the whole */

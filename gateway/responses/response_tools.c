@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/strings/utf8.h"
-#include "gateway/answers/generation_tools.h"
+#include "gateway/request/generation_tools.h"
 
 typedef struct ToolFields {
     const char *type, *name, *description;

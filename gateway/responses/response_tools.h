@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_RESPONSE_TOOLS_H
 #define COORDGEN_GATEWAY_RESPONSE_TOOLS_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 /* Sets the options for tools (NULL: none) and for the choice among them (NULL: the model's). Both live as long as the
  * request. 0 or API_E_REFUSED. */

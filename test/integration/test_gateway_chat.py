@@ -289,6 +289,22 @@ class Completions(Case):
                 streamed[choice["index"]] += choice["text"]
         self.assertEqual(streamed, sum(alone, []))
 
+    def test_ids_and_texts_in_one_prompt(self):
+        text = "Once upon a time"
+        ids = self.assertAnswer(self.post("/tokenize", {"content": text}))["tokens"]
+        first = self.whole(prompt(temperature=0), COMPLETIONS)["choices"][0]["text"]
+        for mixed in (ids, ["Once", *ids[1:]], [*ids[:2], text[text.index(" a"):]] if len(ids) == 4 else ids):
+            self.assertEqual(self.whole(prompt(mixed, temperature=0), COMPLETIONS)["choices"][0]["text"], first)
+        both = self.whole(prompt([[ids[0], " upon a time"], text], temperature=0), COMPLETIONS)
+        self.assertEqual([choice["text"] for choice in both["choices"]], [first, first])
+        self.assertError(self.post(COMPLETIONS, prompt([1, "a"], model="gpt-4")), 404, "model", "model_not_found")
+
+    def test_bias_of_a_text(self):
+        first = self.whole(prompt(temperature=0, logprobs=0), COMPLETIONS)["choices"][0]["logprobs"]["tokens"][0]
+        for bias in ({first: -100}, [[first, False]]):
+            tokens = self.whole(prompt(temperature=0, logprobs=0, logit_bias=bias), COMPLETIONS)["choices"][0]["logprobs"]["tokens"]
+            self.assertNotIn(first, tokens)
+
     def test_logprobs(self):
         body = prompt(temperature=0, logprobs=2)
         choice = self.whole(body, COMPLETIONS)["choices"][0]

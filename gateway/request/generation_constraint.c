@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_constraint.h"
+#include "gateway/request/generation_constraint.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_names.h"
+#include "gateway/request/generation_names.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_chat.h"
+#include "gateway/request/generation_chat.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/strings/utf8.h"
-#include "gateway/answers/generation_tools.h"
+#include "gateway/request/generation_tools.h"
 
 #define AT(member) offsetof(GenerationRequest, member)
 
@@ -90,7 +90,7 @@ static const Field fields[] = {
     { "reasoning_effort", field_set_text, AT(json.reasoning_effort), 0, 0 },
     { "modalities", check_modalities, 0, 0, 0 },
     { "verbosity", check_verbosity, 0, 0, 0 },
-    /* Of llama-server: */
+    /* Fields of llama-server: */
     { "chat_template_kwargs", field_set_object, AT(json.template_kwargs), 0, 0 },
     { "add_generation_prompt", set_beginning, AT(json), 0, 0 },
     { "continue_final_message", set_continue, AT(json), 0, 0 },
@@ -100,7 +100,7 @@ static const Field fields[] = {
     { "reasoning_control", field_only_false, 0, 0, 0 },
     { "reasoning_in_content", field_only_false, 0, 0, 0 },
     { "parse_tool_calls", NULL, 0, 0, 0 }, /* llama-server replaces the request's value by its own */
-    /* Of coordgen: */
+    /* Fields of coordgen: */
     { "thinking_tokens", set_thinking, 0, 0, UINT32_MAX - 1.0 },
     { "split", set_split, AT(options.split), 0, 0 },
     { "documents", set_documents, 0, 0, 0 },

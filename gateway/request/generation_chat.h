@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_GENERATION_CHAT_H
 #define COORDGEN_GATEWAY_GENERATION_CHAT_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 extern const FieldTable generation_chat_table, generation_chat_refused; /* of a GenerationRequest */
 /* Settles messages, tools, thinking and log probabilities. 0 or API_E_REFUSED. */

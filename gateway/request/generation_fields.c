@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_fields.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "gateway/answers/generation_chat.h"
-#include "gateway/answers/generation_constraint.h"
-#include "gateway/answers/generation_sampling.h"
+#include "gateway/request/generation_chat.h"
+#include "gateway/request/generation_constraint.h"
+#include "gateway/request/sampling_fields.h"
 
 #define AT(member) offsetof(GenerationRequest, member)
 
@@ -84,7 +84,7 @@ static int set_ping(const Field *field, const json_t *value, void *target, const
     return field_set_u32(field, value, target, path, error);
 }
 
-/* ---- what every client may send ----------------------------------------------------------------------------------- */
+/* ---- what every client may send ---------------------------------------------------------------------------------- */
 
 static int check_tier(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
     const char *tier = json_string_value(value);
@@ -155,7 +155,7 @@ static const Field common_fields[] = {
     { "metadata", check_object, 0, 0, 0 },             /* for stored answers; none is stored */
     { "store", field_only_false, 0, 0, 0 },
     { "service_tier", check_tier, 0, 0, 0 },
-    /* Of llama-server: */
+    /* Fields of llama-server: */
     { "return_progress", field_set_bool, AT(wishes.with_progress), 0, 0 },
     { "timings_per_token", field_set_bool, AT(wishes.with_timings), 0, 0 },
     { "return_tokens", field_set_bool, AT(wishes.with_tokens), 0, 0 },
@@ -173,7 +173,7 @@ static const Field common_fields[] = {
     { "verbose", field_only_false, 0, 0, 0 },
     { "lora", check_lora, 0, 0, 0 },
     { "grammar_lazy", field_only_false, 0, 0, 0 },
-    /* Of coordgen: */
+    /* Fields of coordgen: */
     { "priority", set_priority, AT(options.priority), 0, 0 },
     { "no_history", field_set_bool, AT(options.no_history), 0, 0 },
     { "no_reuse", field_set_bool, AT(options.no_reuse), 0, 0 },
@@ -220,7 +220,7 @@ static int refuse(const Field *field, const json_t *value, void *target, const c
 static int settle(GenerationRequest *request, unsigned int groups, ApiError *error) {
     int r = 0;
 
-    generation_sampling_settle(request);
+    sampling_fields_settle(request);
     if (request->json.n_probs != UINT32_MAX && request->json.n_probs) {
         request->options.logprobs = request->json.n_probs;
         request->names.logprobs = "n_probs";
@@ -247,7 +247,7 @@ int generation_fields_read(GenerationRequest *request, unsigned int groups, cons
         tables[n++] = more[i];
     if (groups & GENERATION_FIELDS_COMMON) {
         tables[n++] = (FieldTable){ common_fields, ARRAY_LEN(common_fields) };
-        tables[n++] = generation_sampling_table;
+        tables[n++] = sampling_fields_table;
         tables[n++] = (FieldTable){ refused, ARRAY_LEN(refused) };
     }
     if (groups & GENERATION_FIELDS_CONSTRAINT)

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_GENERATION_FIELDS_H
 #define COORDGEN_GATEWAY_GENERATION_FIELDS_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 /* Groups of fields that an endpoint takes. */
 enum {

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_GENERATION_CONSTRAINT_H
 #define COORDGEN_GATEWAY_GENERATION_CONSTRAINT_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 extern const FieldTable generation_constraint_table; /* of a GenerationRequest */
 /* Makes the constraint of the fields that were read; two of them are refused. 0 or API_E_REFUSED. */

@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_GENERATION_TOOLS_H
 #define COORDGEN_GATEWAY_GENERATION_TOOLS_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 /* Sets the tools, an array of {"type": "function", "function": {...}}; an empty one is none. 0 or API_E_REFUSED. */
 int generation_set_tools(GenerationRequest *request, const json_t *tools, ApiError *error);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A generation that a body asks for: options for the service, with everything that they point to, and what the answer
- * shall have. gateway/answers/generation_fields reads it from a body. */
+ * shall have. gateway/request/generation_fields reads it from a body. */
 #ifndef COORDGEN_GATEWAY_GENERATION_REQUEST_H
 #define COORDGEN_GATEWAY_GENERATION_REQUEST_H
 
 #include "base/cleanup.h"
-#include "gateway/answers/generation_names.h"
-#include "gateway/answers/messages.h"
+#include "gateway/request/generation_names.h"
+#include "gateway/request/messages.h"
+#include "gateway/request/token_texts.h"
 #include "gateway/json/field.h"
 
 enum {
@@ -34,6 +35,12 @@ typedef struct GenerationJson {
     int32_t repeat_last_n, dry_last_n; /* INT32_MIN: absent */
 } GenerationJson;
 
+/* A bias of every token of a text. */
+typedef struct BiasText {
+    const TokenText *text;
+    float bias;
+} BiasText;
+
 typedef struct GenerationRequest {
     CoordgenGenerateOptions options; /* more_sampling is the one below */
     CoordgenSamplingOptions sampling;
@@ -41,6 +48,9 @@ typedef struct GenerationRequest {
     GenerationNames names;
     GenerationJson json;
     MessageList messages;
+    TokenTexts texts; /* that must be known before the generation starts */
+    BiasText *bias_texts;
+    size_t n_bias_texts;
     Owned owned;
     json_t *body;
 } GenerationRequest;

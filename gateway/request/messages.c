@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/messages.h"
+#include "gateway/request/messages.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/answers/generation_tools.h"
+#include "gateway/request/generation_tools.h"
 
 #include <string.h>
 

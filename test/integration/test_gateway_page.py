@@ -171,7 +171,7 @@ class InBrowser(GatewayCase):
 
     def load(self, port=None):
         self.browser.open(f"http://127.0.0.1:{port or self.port}/")
-        self.browser.wait("document.querySelectorAll('#model option').length > 1 && "
+        self.browser.wait("document.querySelector('#model').selectedOptions[0].textContent.includes('(default)') && "
                           "document.querySelector('#health').dataset.state === 'ready'")
 
     def tearDown(self):
@@ -297,8 +297,7 @@ class InBrowser(GatewayCase):
         self.browser.screenshot(SCREENSHOTS / "settings.png")
         self.browser.press("Escape")
         self.browser.wait("!document.querySelector('dialog[open]')")
-        self.browser.run("location.reload(), 1")
-        self.browser.wait("document.readyState === 'complete' && document.querySelectorAll('#model option').length > 1")
+        self.load()
         body = json.loads(self.browser.run("JSON.stringify(chat.request())"))
         self.assertEqual(body, {"messages": [{"role": "system", "content": "Answer in one word."}], "stream": True,
                                 "stream_options": {"include_usage": True}, "return_progress": True, "explain": True,

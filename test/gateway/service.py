@@ -45,9 +45,9 @@ def share_import(path, name):
                 (CACHE / "models" / f"{name}{source}").hardlink_to(package)
 
 
-def die_with_parent():
-    """Makes the kernel end a child when its parent is killed, which leaves the parent no time to do it."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def die_with_parent(number=signal.SIGKILL):
+    """Makes the kernel signal this process when its parent is killed, which leaves the parent no time to do it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 class Relay:

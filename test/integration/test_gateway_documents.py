@@ -8,7 +8,7 @@ from settings import TOP
 
 FIELD = re.compile(r'^\s*(?:static const FieldTable .*)?\{ "([a-z][\w.]*)", (?:field_|set_|check_|NULL)|^\s*X\("([a-z][\w.]*)"', re.M)
 # What the table of a field inside another field has, and fields of events.
-INNER = {"id", "type", "function", "index", "arguments", "schema", "strict", "description", "text", "time", "name", "mode"}
+INNER = {"id", "type", "function", "index", "arguments", "schema", "strict", "description", "text", "time", "name", "mode", "parameters"}
 
 
 class Documents(unittest.TestCase):

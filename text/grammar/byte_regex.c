@@ -285,10 +285,15 @@ RegexId byte_regex_range(ByteRegex *store, uint8_t first, uint8_t last) {
 }
 
 RegexId byte_regex_bytes(ByteRegex *store, const uint8_t *bytes, size_t n) {
-    RegexId id = REGEX_EMPTY;
+    RegexId id = REGEX_EMPTY, nodes[256] = { REGEX_NOTHING }; /* of the bytes that came by */
 
-    while (n--)
-        id = byte_regex_concat(store, byte_regex_range(store, bytes[n], bytes[n]), id);
+    while (n--) {
+        RegexId *node = &nodes[bytes[n]];
+
+        if (*node == REGEX_NOTHING)
+            *node = byte_regex_range(store, bytes[n], bytes[n]);
+        id = byte_regex_concat(store, *node, id);
+    }
     return id;
 }
 

@@ -279,6 +279,8 @@ static int check_schema(void *arg, json_t *object, size_t line, ErrText *err) {
     if (!schema)
         return err_set(err, -EINVAL, "'schema' is missing");
     r = compile(run, schema, &grammar, err);
+    if (!r)
+        r = grammar_matcher_new(&matcher, grammar, run->trie, &limits);
     ns = clock_thread_ns() - ns;
     times_add(&run->compile, ns);
     if (run->options->trace)
@@ -293,8 +295,6 @@ static int check_schema(void *arg, json_t *object, size_t line, ErrText *err) {
         mask_trace_end_schema(&run->trace);
         return r;
     }
-    if (!r)
-        r = grammar_matcher_new(&matcher, grammar, run->trie, &limits);
     if (!r)
         r = check_tests(run, matcher, json_object_get(object, "tests"), &is_right, err);
     if (run->options->trace)

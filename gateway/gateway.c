@@ -7,10 +7,45 @@
 #include "base/strings/str_buf.h"
 
 static const Route routes[] = {
+    { "GET", "/", endpoint_page, true },
     { "GET", "/health", endpoint_health, true },
+    { "GET", "/v1/health", endpoint_health, true },
+    { "GET", "/metrics", endpoint_metrics, false },
     { "GET", "/v1/models", endpoint_models, true },
+    { "GET", "/models", endpoint_models, true },
+    { "GET", "/v1/models/*", endpoint_model, true },
+    { "GET", "/models/*", endpoint_model, true },
+    { "GET", "/props", endpoint_props, false },
+    { "POST", "/props", endpoint_unsupported, false },
+    { "GET", "/slots", endpoint_unsupported, false },
     { "POST", "/v1/chat/completions", endpoint_chat_completions, false },
+    { "POST", "/chat/completions", endpoint_chat_completions, false },
+    { "POST", "/v1/chat/completions/input_tokens", endpoint_chat_tokens, false },
+    { "POST", "/chat/completions/input_tokens", endpoint_chat_tokens, false },
+    { "POST", "/apply-template", endpoint_apply_template, false },
+    { "POST", "/v1/completions", endpoint_completions, false },
+    { "POST", "/completion", endpoint_plain_completion, false },
+    { "POST", "/completions", endpoint_plain_completion, false },
+    { "POST", "/infill", endpoint_infill, false },
+    { "POST", "/v1/embeddings", endpoint_embeddings, false },
+    { "POST", "/embeddings", endpoint_plain_embeddings, false },
+    { "POST", "/embedding", endpoint_plain_embeddings, false },
+    { "POST", "/tokenize", endpoint_tokenize, false },
+    { "POST", "/detokenize", endpoint_detokenize, false },
+    { "POST", "/v1/responses", endpoint_responses, false },
+    { "POST", "/responses", endpoint_responses, false },
+    { "POST", "/v1/responses/input_tokens", endpoint_response_input_tokens, false },
+    { "POST", "/responses/input_tokens", endpoint_response_input_tokens, false },
 };
+
+/* Whether a route has the path, also by its star. */
+static bool has_path(const Route *route, const char *path) {
+    const size_t front_bytes = strlen(route->path) - 1;
+
+    if (route->path[front_bytes] == '*')
+        return !strncmp(route->path, path, front_bytes) && path[front_bytes];
+    return !strcmp(route->path, path);
+}
 
 /* Whether a route serves the method of a request. HEAD is GET without a body, which the server leaves out. */
 static bool serves(const Route *route, const char *method) {
@@ -20,7 +55,7 @@ static bool serves(const Route *route, const char *method) {
 /* Returns the route of a request, or NULL. */
 static const Route *route_of(const Exchange *exchange) {
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (!strcmp(routes[i].path, exchange_path(exchange)) && serves(&routes[i], exchange_method(exchange)))
+        if (has_path(&routes[i], exchange_path(exchange)) && serves(&routes[i], exchange_method(exchange)))
             return &routes[i];
     return NULL;
 }
@@ -28,7 +63,7 @@ static const Route *route_of(const Exchange *exchange) {
 /* Writes the methods of a path, as "GET, POST". Returns whether there are any. */
 static bool list_methods(const char *path, StrBuf *list) {
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (!strcmp(routes[i].path, path))
+        if (has_path(&routes[i], path))
             str_buf_addf(list, "%s%s", list->len_bytes ? ", " : "", routes[i].method);
     return list->len_bytes;
 }

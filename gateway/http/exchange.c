@@ -164,7 +164,7 @@ static ssize_t read_out(void *arg, uint64_t position, char *data, size_t room_by
     memcpy(data, exchange->out.data + exchange->sent_bytes, len_bytes);
     exchange->sent_bytes += len_bytes;
     if (exchange->sent_bytes == exchange->out.len_bytes) {
-        exchange->sent_bytes = 0;
+        exchange->sent_bytes = exchange->allowed_bytes = 0;
         str_buf_truncate(&exchange->out, 0);
     }
     return (ssize_t)len_bytes;
@@ -196,7 +196,8 @@ void exchange_reply(Exchange *exchange, unsigned int status, const char *type, c
 void exchange_reply_json(Exchange *exchange, unsigned int status, json_t *value) {
     static const char no_memory[] = "{\"error\":{\"message\":\"the gateway is out of memory: try again later\","
                                     "\"status\":500,\"type\":\"server_error\",\"param\":null,\"code\":null}}";
-    _cleanup_(freep) char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    _cleanup_(freep) char *text =
+        value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
 
     json_decref(value);
     if (text)
@@ -229,7 +230,8 @@ bool exchange_stream_add(Exchange *exchange, const void *data, size_t len_bytes)
     if (exchange->state == EXCHANGE_STREAMS) {
         str_buf_append(&exchange->out, data, len_bytes);
         if (!str_buf_failed(&exchange->out) &&
-            exchange->out.len_bytes - exchange->sent_bytes <= exchange->connection->limits->unread_bytes) {
+            exchange->out.len_bytes - exchange->sent_bytes <=
+                exchange->connection->limits->unread_bytes + exchange->allowed_bytes) {
             resume(exchange);
             return true;
         }
@@ -237,6 +239,10 @@ bool exchange_stream_add(Exchange *exchange, const void *data, size_t len_bytes)
     exchange->gone = NULL; /* the result tells the caller */
     exchange_abandon(exchange);
     return false;
+}
+
+void exchange_stream_allow(Exchange *exchange, size_t len_bytes) {
+    exchange->allowed_bytes += len_bytes;
 }
 
 void exchange_stream_end(Exchange *exchange) {

@@ -158,6 +158,7 @@ static int start(Httpd *httpd, ErrText *err) {
 
     if (settings->token_file && token_set_read(&gateway->access.tokens, settings->token_file, err))
         return HTTPD_E_SETTINGS;
+    gateway->takes_any_model = settings->takes_any_model;
     gateway->access.hosts = settings->hosts;
     gateway->access.origins = settings->origins;
     r = httpd_sockets_open(&httpd->sockets, settings, err);

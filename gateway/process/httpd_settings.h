@@ -21,6 +21,7 @@ typedef struct HttpdSettings {
     uint32_t exit_s; /* without a connection; 0: never */
     uint32_t log_level;
     bool core_dumps;
+    bool takes_any_model; /* a name of no model means the default one */
 } HttpdSettings;
 
 /* Reads the command line. false: the program ends with *statusp, and has said why. */

@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 enum {
-    CONNECTIONS_MAX = 16,
+    CONNECTIONS_MAX = 32,         /* a quarter of what the service permits a user (max-connections-per-uid) */
     REQUESTS_PER_CONNECTION = 60, /* below the service's default of 64: a cancelled request counts until its end */
     RETRY_AFTER_MS = 1000,        /* that clients are told while there is no service */
     END_MS = 2000,                /* for the service to end requests, at the gateway's own end */

@@ -208,6 +208,9 @@ class Systemd(unittest.TestCase):
             own("sh", "-c", f"mkdir -p {folder} && sed s/:8080/:{port}/ /usr/share/doc/coordgen/examples/coordgen-httpd-tcp-{unit}.conf "
                             f">{folder}/tcp.conf")
         own("sh", "-c", "umask 077; mkdir -p ~/.config/coordgen; echo 0123456789abcdef >~/.config/coordgen/http-token")
+        # And so without name spaces of users.
+        own("cp", "/usr/share/doc/coordgen/examples/coordgen-httpd-no-namespaces.conf",
+            "/home/ada/.config/systemd/user/coordgen-httpd.service.d/")
         own("systemctl", "--user", "daemon-reload")
         own("systemctl", "--user", "stop", "coordgen-httpd.service")
         own("systemctl", "--user", "restart", "coordgen-httpd.socket")

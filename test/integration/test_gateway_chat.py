@@ -3,10 +3,13 @@
 
 import json
 import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 
 from gateway import Gateway, GatewayCase
 from settings import BIN, SLOW
+from test_parts import TEMPLATE
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -328,6 +331,49 @@ class Completions(Case):
                                                                                                     "max_tokens")):
             with self.subTest(body):
                 self.assertError(self.post(COMPLETIONS, body), 400, param)
+
+
+class Thinking(Case):
+    """A template that opens the thinking: what the model writes first is reasoning."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="coordgen-think-")
+        template = Path(cls.folder.name, "t.jinja")
+        template.write_text(TEMPLATE)
+        cls.flags = (f"--chat-template={template}",)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def test_reasoning_is_apart(self):
+        body = question("Name a colour.", temperature=0, max_tokens=30, thinking_tokens=9)
+        answer = self.whole(body)
+        message = answer["choices"][0]["message"]
+        self.assertTrue(message["reasoning_content"] and message["content"])
+        self.assertNotIn("think>", message["reasoning_content"])
+        self.assertGreaterEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 9)
+        deltas = [chunk["choices"][0]["delta"] for chunk in self.chunks(body)]
+        self.assertEqual("".join(delta.get("reasoning_content", "") for delta in deltas), message["reasoning_content"])
+        self.assertEqual("".join(delta.get("content") or "" for delta in deltas), message["content"])
+        # The thinking comes back with the next turn, and the template shows it.
+        more = self.whole({**body, "messages": [*body["messages"], message, {"role": "user", "content": "Another?"}]})
+        less = self.whole({**body, "messages": [*body["messages"], {**message, "reasoning_content": None},
+                                                {"role": "user", "content": "Another?"}]})
+        self.assertGreater(more["usage"]["prompt_tokens"], less["usage"]["prompt_tokens"])
+
+    def test_thinking_switched_off(self):
+        body = question("Name a colour.", temperature=0)
+        off = self.whole({**body, "reasoning_effort": "none"})["choices"][0]["message"]
+        self.assertNotIn("reasoning_content", off)
+        for more in ({"thinking_tokens": 0}, {"reasoning_budget_tokens": 0}, {"chat_template_kwargs": {"enable_thinking": False}}):
+            self.assertEqual(self.whole({**body, **more})["choices"][0]["message"], off)
+        inline = self.whole({**body, "reasoning_format": "none"})["choices"][0]["message"]
+        self.assertNotIn("reasoning_content", inline)
+        self.assertError(self.post(CHAT, {**body, "reasoning_effort": "low"}), 400, "reasoning_effort")
 
 
 class Queue(Case):

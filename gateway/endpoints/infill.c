@@ -84,6 +84,7 @@ static int settle(PlainRequest *plain, ApiError *error) {
     plain->prompts.list[0].text = owned_take(&request->owned, str_buf_steal(&text));
     request->options.suffix = infill->suffix;
     request->names.prompt = "input_prefix";
+    request->names.suffix = "input_suffix";
     return plain->prompts.list[0].text ? 0 : api_error_no_memory(error);
 }
 

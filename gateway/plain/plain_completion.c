@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* POST /completion, /completions: raw prompts, answered in llama-server's own form. */
-#include "gateway/endpoints/plain_completion.h"
+#include "gateway/plain/plain_completion.h"
 
 #include "gateway/request/generation_fields.h"
-#include "gateway/endpoints/plain_answer.h"
+#include "gateway/plain/plain_answer.h"
 #include "gateway/json/body.h"
 
 enum {

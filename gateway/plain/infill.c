@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/strings/str_buf.h"
-#include "gateway/endpoints/plain_completion.h"
+#include "gateway/plain/plain_completion.h"
 
 typedef struct InfillRequest {
     PlainRequest plain;

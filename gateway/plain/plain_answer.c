@@ -181,6 +181,8 @@ static void send_progress(Turn *turn, const CoordgenEvent *event) {
         return;
     object = piece_of(turn, turn->part * n_of(turn->request), json_string(""), json_array());
     json_object_set_new(object, "prompt_progress", progress);
+    if (turn->request->wishes.with_timings)
+        json_object_set_new(object, "timings", stream_times_prompt(&answer->times));
     turn_send(turn, NULL, object);
 }
 

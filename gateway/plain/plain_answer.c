@@ -236,6 +236,14 @@ static void set_prompt(const Turn *turn, size_t part, CoordgenGenerateOptions *o
     prompt_set(&request_of(turn)->prompts.list[part], options);
 }
 
-const AnswerForm plain_answer_form = {
-    .whole = whole, .piece = piece, .end = end, .collect = collect, .set_prompt = set_prompt, .free_answer = free_answer
-};
+static int take_texts(Turn *turn, ApiError *error) {
+    return prompts_join(&((PlainRequest *)turn->request)->prompts, turn->request, error);
+}
+
+const AnswerForm plain_answer_form = { .whole = whole,
+                                       .piece = piece,
+                                       .end = end,
+                                       .collect = collect,
+                                       .take_texts = take_texts,
+                                       .set_prompt = set_prompt,
+                                       .free_answer = free_answer };

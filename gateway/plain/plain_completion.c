@@ -85,7 +85,7 @@ void plain_completion_run(Gateway *gateway, Exchange *exchange, size_t struct_by
 }
 
 int plain_settle_prompts(PlainRequest *request, ApiError *error) {
-    return prompts_read(&request->prompts, &request->request.owned, request->prompt, TURN_PARTS_MAX, "prompt", error);
+    return prompts_read(&request->prompts, &request->request, request->prompt, TURN_PARTS_MAX, "prompt", error);
 }
 
 void endpoint_plain_completion(Gateway *gateway, Exchange *exchange) {

@@ -63,8 +63,8 @@ static void read_plain(json_t *body, size_t struct_bytes, const FieldTable *tabl
     for (size_t i = 0; !r && i < request->prompts.n; i++) {
         const Prompt *prompt = &request->prompts.list[i];
 
-        assert(!prompt->text == (prompt->n_tokens > 0));
-        sum += prompt->text ? strlen(prompt->text) : prompt->tokens[prompt->n_tokens - 1];
+        assert(!prompt->text == (prompt->n_tokens || prompt->n_pieces));
+        sum += prompt->text ? strlen(prompt->text) : prompt->n_tokens ? prompt->tokens[prompt->n_tokens - 1] : 0;
     }
     plain_request_free(request);
 }

@@ -128,10 +128,12 @@ static void test_prompts_read(void **state) {
         { "[]", "prompt", 0, false },
         { "[[]]", "prompt[0]", 0, false },
         { "5", "prompt", 0, false },
-        { "[1,\"x\"]", "prompt[1]", 0, false },
+        { "[1,\"x\",2]", NULL, 1, false },
+        { "[\"x\",2]", NULL, 1, false },
+        { "[1,[2]]", "prompt[1]", 0, false },
+        { "[1,\"a\\u0000\"]", "prompt[1]", 0, false },
         { "[1,4294967296]", "prompt[1]", 0, false },
         { "[1.5]", "prompt[0]", 0, false },
-        { "[\"a\",5]", "prompt[1]", 0, false },
         { "[\"a\",\"b\",\"c\",\"d\"]", "prompt", 0, false },
         { "{\"prompt_string\":\"x\",\"multimodal_data\":\"y\"}", "prompt.multimodal_data", 0, false },
         { "{}", "prompt", 0, false },
@@ -140,9 +142,9 @@ static void test_prompts_read(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         json_t *value = parse(cases[i].value);
         PromptList prompts = { 0 };
-        Owned owned = { 0 };
+        GenerationRequest *request = generation_request_new(sizeof(*request), NULL);
         ApiError error;
-        int r = prompts_read(&prompts, &owned, value, 3, "prompt", &error);
+        int r = prompts_read(&prompts, request, value, 3, "prompt", &error);
 
         if (r != (cases[i].param ? API_E_REFUSED : 0) || (r && strcmp(error.param, cases[i].param)))
             fail_msg("%s: %d '%s'", cases[i].value, r, r ? error.param : "");
@@ -150,20 +152,20 @@ static void test_prompts_read(void **state) {
             assert_int_equal(prompts.n, cases[i].n);
             assert_int_equal(prompts.is_array, cases[i].is_array);
         }
-        owned_deinit(&owned);
+        generation_request_free(request);
         json_decref(value);
     }
 }
 
 static void test_prompt_set(void **state) {
-    json_t *value = parse("[\"text\",[7,8]]");
+    json_t *value = parse("[\"text\",[7,8],[1,\"b\",2,\"c\"]]");
+    GenerationRequest *request = generation_request_new(sizeof(*request), NULL);
     CoordgenGenerateOptions options;
     PromptList prompts = { 0 };
-    Owned owned = { 0 };
     ApiError error;
 
     coordgen_generate_options_init(&options);
-    assert_int_equal(prompts_read(&prompts, &owned, value, 2, "prompt", &error), 0);
+    assert_int_equal(prompts_read(&prompts, request, value, 3, "prompt", &error), 0);
     prompt_set(&prompts.list[1], &options);
     assert_null(options.prompt);
     assert_int_equal(options.n_prompt_tokens, 2);
@@ -171,7 +173,17 @@ static void test_prompt_set(void **state) {
     prompt_set(&prompts.list[0], &options);
     assert_string_equal(options.prompt, "text");
     assert_int_equal(options.n_prompt_tokens, 0);
-    owned_deinit(&owned);
+    /* Ids and texts in one prompt: the ids of the texts come from the service. */
+    assert_int_equal(request->texts.n, 2);
+    assert_string_equal(request->texts.list[1].path, "prompt[2][3]");
+    assert_int_equal(token_text_set(&request->texts.list[0], &request->owned, (uint32_t[]){ 50, 51 }, 2, &error), 0);
+    assert_int_equal(token_text_set(&request->texts.list[1], &request->owned, NULL, 0, &error), 0);
+    assert_int_equal(prompts_join(&prompts, request, &error), 0);
+    prompt_set(&prompts.list[2], &options);
+    assert_null(options.prompt);
+    assert_int_equal(options.n_prompt_tokens, 4);
+    assert_memory_equal(options.prompt_tokens, ((uint32_t[]){ 1, 50, 51, 2 }), 16);
+    generation_request_free(request);
     json_decref(value);
 }
 

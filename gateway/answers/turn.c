@@ -73,6 +73,15 @@ static void on_gone(void *arg) {
     cancel(arg);
 }
 
+/* Ends a stream within its answer, because memory is short. */
+static void break_off(Turn *turn) {
+    Exchange *exchange = turn->exchange;
+
+    cancel(turn);
+    if (exchange)
+        exchange_stream_end(exchange);
+}
+
 /* Makes the next comment wait for another while without an event. */
 static void put_ping_off(Turn *turn) {
     const struct timeval wait = { .tv_sec = turn->ping_s };
@@ -97,8 +106,8 @@ static void send_line(Turn *turn, const char *name, const char *text) {
     str_buf_add(&line, "data: ");
     str_buf_add(&line, text);
     str_buf_add(&line, "\n\n");
-    if (str_buf_failed(&line) && turn->exchange)
-        cancel(turn);
+    if (str_buf_failed(&line))
+        break_off(turn);
     else
         send_bytes(turn, line.data, line.len_bytes);
 }
@@ -118,7 +127,7 @@ static void send_json(Turn *turn, const char *name, json_t *value, bool is_repea
     if (text)
         send_line(turn, name, text);
     else
-        cancel(turn); /* out of memory */
+        break_off(turn);
 }
 
 void turn_send(Turn *turn, const char *name, json_t *value) {

@@ -214,6 +214,12 @@ class Responses(ResponsesCase):
         self.assertIn("cancelled", response["error"]["message"])
         self.assertTrue(text_of(response))
 
+    def test_client_goes(self):
+        """A client that goes within an answer leaves nothing behind in the service."""
+        with self.gateway.stream("POST", PATH, ask(ignore_eos=True, stream=True)) as stream:
+            self.assertEqual(len(list(itertools.islice(stream, 6))), 6)
+        self.daemon.wait_idle()
+
     def test_service_ends(self):
         """The service dies within an answer: error events, not a broken connection."""
         daemon = Daemon()

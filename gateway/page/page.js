@@ -43,7 +43,7 @@ async function loadModels(wanted) {
     const usual = list.find((model) => model.default);
     choice.replaceChildren(new Option(usual ? `${usual.id} (default)` : "Default model", ""),
                            ...list.filter((model) => model !== usual).map((model) => new Option(model.id, model.id)));
-    choice.value = list.some((model) => model.id === wanted) ? wanted : "";
+    choice.value = [...choice.options].some((option) => option.value === wanted) ? wanted : "";
 }
 
 /* ---- the token ---- */
@@ -323,13 +323,20 @@ function onKey(event) {
 
 /* ---- the state of the service ---- */
 
-function tellHealth(state, text) {
+function tellHealth(state, text, title = text) {
     byId("health").dataset.state = state;
     byId("health-text").textContent = text;
-    byId("health").title = text;
+    byId("health").title = title;
 }
 
-const HEALTH = { 0: "Not reached", 401: "A token is needed", 503: "Loading the model" };
+/* The state of a service that is not ready, by the code of the error. */
+const HEALTH = {
+    loading: ["loading", "Loading the model"],
+    no_model: ["gone", "No model"],
+    model_failed: ["gone", "The model has failed"],
+    unreachable: ["gone", "The service is down"],
+    disconnected: ["gone", "The service is down"],
+};
 
 /* Asks whether the service is ready: often until it is, then seldom. */
 async function watchHealth() {
@@ -340,7 +347,7 @@ async function watchHealth() {
             tellHealth("ready", "Ready");
         } catch (error) {
             wait = 2000;
-            tellHealth(error.status === 503 ? "loading" : "gone", HEALTH[error.status] ?? "Out of order");
+            tellHealth(...HEALTH[error.code] ?? ["gone", error.status === 0 ? "Not reached" : "Not ready"], error.message);
         }
     }
     setTimeout(watchHealth, wait);

@@ -171,7 +171,7 @@ class InBrowser(GatewayCase):
 
     def load(self, port=None):
         self.browser.open(f"http://127.0.0.1:{port or self.port}/")
-        self.browser.wait("document.querySelectorAll('#model option').length > 1 && "
+        self.browser.wait("document.querySelector('#model').selectedOptions[0].textContent.includes('(default)') && "
                           "document.querySelector('#health').dataset.state === 'ready'")
 
     def tearDown(self):
@@ -297,8 +297,7 @@ class InBrowser(GatewayCase):
         self.browser.screenshot(SCREENSHOTS / "settings.png")
         self.browser.press("Escape")
         self.browser.wait("!document.querySelector('dialog[open]')")
-        self.browser.run("location.reload(), 1")
-        self.browser.wait("document.readyState === 'complete' && document.querySelectorAll('#model option').length > 1")
+        self.load()
         body = json.loads(self.browser.run("JSON.stringify(chat.request())"))
         self.assertEqual(body, {"messages": [{"role": "system", "content": "Answer in one word."}], "stream": True,
                                 "stream_options": {"include_usage": True}, "return_progress": True, "explain": True,
@@ -332,8 +331,11 @@ class InBrowser(GatewayCase):
         self.wait_end()
         told = self.browser.run("document.querySelector('[role=alert]').innerText")
         self.assertIn("temperature", told)
-        # Another try after the mistake: the failed one is not part of the conversation.
+        # A question without an answer is not part of the conversation; it can be asked again.
         self.browser.run("byId('temperature').value = '0', byId('max-tokens').value = '4', saveSettings()")
+        self.assertEqual(self.browser.run("chat.messages.push({role: 'user', content: 'Next.'}) && chat.request().messages"),
+                         [{"role": "user", "content": "Next."}])
+        self.browser.run("chat.messages.pop()")
         self.browser.run("[...document.querySelectorAll('.actions button')].find((b) => b.textContent === 'Try again').click()")
         self.browser.wait("chat.running === null && chat.messages.length === 2 && chat.messages[1].content !== ''")
 
@@ -369,7 +371,7 @@ class InBrowser(GatewayCase):
             self.assertIn(part, shown[1])
 
     def test_events_however_they_are_cut(self):
-        stream = ": comment\r\n\r\ndata: {\"a\":1}\n\ndata:two\ndata: lines\r\n\r\nevent: x\rdata: größe ✓\r\rid: 3\n\ndata: last\n\n"
+        stream = ": comment\r\n\r\ndata: {\"a\":1}\n\ndata:two\r\ndata: lines\r\n\r\nevent: x\rdata: größe ✓\r\rid: 3\n\ndata: last\n\n"
         found = self.browser.run(
             "(() => { const bytes = new TextEncoder().encode(%s); const results = new Set(); for (let n = 0; n <= bytes.length; n++) {"
             " const parser = new EventParser(); results.add(JSON.stringify([...parser.push(bytes.slice(0, n)),"

@@ -364,6 +364,28 @@ static void test_http_server_reply_ends_connection(void **state) {
     http_fixture_deinit(&fixture);
 }
 
+/* Bytes and the end of the stream that come together: libmicrohttpd reads the bytes only. */
+static void test_http_server_half_closed(void **state) {
+    static const char *const rows[] = { "", "\r\n\r\n", "GET /x HTTP/1.1\r\n",
+                                        "POST /x HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\na" };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        HttpFixture fixture = { 0 };
+        StrBuf text = STR_BUF_NULL;
+        int fd;
+
+        http_fixture_init(&fixture, &http_fixture_limits);
+        fd = http_fixture_connect(&fixture);
+        (void)!send(fd, rows[i], strlen(rows[i]), MSG_NOSIGNAL);
+        shutdown(fd, SHUT_WR);
+        http_fixture_read_all(&fixture, fd, &text); /* the limits of time are far away */
+        assert_int_equal(fixture.n_handled, 0);
+        str_buf_deinit(&text);
+        close(fd);
+        http_fixture_deinit(&fixture);
+    }
+}
+
 static void test_http_server_drain(void **state) {
     HttpFixture fixture = { 0 };
     StrBuf text = STR_BUF_NULL;
@@ -408,6 +430,7 @@ int main(void) {
         cmocka_unit_test(test_http_server_unread_stream),
         cmocka_unit_test(test_http_server_reset),
         cmocka_unit_test(test_http_server_reply_ends_connection),
+        cmocka_unit_test(test_http_server_half_closed),
         cmocka_unit_test(test_http_server_drain),
     };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/endpoints/plain_answer.h"
+#include "gateway/plain/plain_answer.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "gateway/answers/answer_stream.h"
 #include "gateway/answers/stream_times.h"
 #include "gateway/answers/token_lists.h"
-#include "gateway/endpoints/sampling_json.h"
+#include "gateway/plain/sampling_json.h"
 
 /* What an answer is made of beside the replies. A choice's index counts those of earlier prompts, too. */
 typedef struct PlainAnswer {
@@ -181,6 +181,8 @@ static void send_progress(Turn *turn, const CoordgenEvent *event) {
         return;
     object = piece_of(turn, turn->part * n_of(turn->request), json_string(""), json_array());
     json_object_set_new(object, "prompt_progress", progress);
+    if (turn->request->wishes.with_timings)
+        json_object_set_new(object, "timings", stream_times_prompt(&answer->times));
     turn_send(turn, NULL, object);
 }
 

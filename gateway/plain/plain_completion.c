@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* POST /completion, /completions: raw prompts, answered in llama-server's own form. */
-#include "gateway/endpoints/plain_completion.h"
+#include "gateway/plain/plain_completion.h"
 
 #include "gateway/request/generation_fields.h"
-#include "gateway/endpoints/plain_answer.h"
+#include "gateway/plain/plain_answer.h"
 #include "gateway/json/body.h"
 
 enum {
@@ -28,9 +28,17 @@ static const Field fields[] = {
     { "response_fields", set_response_fields, offsetof(PlainRequest, response_fields), 0, 0 },
 };
 
-/* Reads the request. 0 or API_E_REFUSED. */
-static int read_request(PlainRequest *plain, const FieldTable *table,
-                        int (*settle)(PlainRequest *request, ApiError *error), ApiError *error) {
+PlainRequest *plain_request_new(size_t struct_bytes, json_t *body) {
+    return (PlainRequest *)generation_request_new(struct_bytes, body);
+}
+
+PlainRequest *plain_request_free(PlainRequest *request) {
+    generation_request_free(&request->request);
+    return NULL;
+}
+
+int plain_request_read(PlainRequest *plain, const FieldTable *table,
+                       int (*settle)(PlainRequest *request, ApiError *error), ApiError *error) {
     const FieldTable tables[] = { { fields, ARRAY_LEN(fields) }, table ? *table : (FieldTable){ NULL, 0 } };
     GenerationRequest *request = &plain->request;
     int r = generation_fields_read(request, GENERATION_FIELDS_COMMON | GENERATION_FIELDS_CONSTRAINT, tables,
@@ -61,7 +69,7 @@ void plain_completion_run(Gateway *gateway, Exchange *exchange, size_t struct_by
     request = generation_request_new(struct_bytes, body);
     plain = (PlainRequest *)request;
     turn = turn_new(gateway, exchange, &plain_answer_form, "cmpl-");
-    if (request && turn && read_request(plain, table, settle, &error)) {
+    if (request && turn && plain_request_read(plain, table, settle, &error)) {
         exchange_refuse(exchange, &error);
         return;
     }
@@ -76,10 +84,10 @@ void plain_completion_run(Gateway *gateway, Exchange *exchange, size_t struct_by
     turn_start_request(steal(&turn), steal(&request));
 }
 
-static int settle_prompts(PlainRequest *request, ApiError *error) {
+int plain_settle_prompts(PlainRequest *request, ApiError *error) {
     return prompts_read(&request->prompts, &request->request, request->prompt, TURN_PARTS_MAX, "prompt", error);
 }
 
 void endpoint_plain_completion(Gateway *gateway, Exchange *exchange) {
-    plain_completion_run(gateway, exchange, sizeof(PlainRequest), NULL, settle_prompts);
+    plain_completion_run(gateway, exchange, sizeof(PlainRequest), NULL, plain_settle_prompts);
 }

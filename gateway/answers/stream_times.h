@@ -22,8 +22,8 @@ void stream_times_begin(StreamTimes *times);
 json_t *stream_times_progress(StreamTimes *times, const CoordgenEvent *event);
 /* Returns the part of llama-server's timings that is known of a prompt whose progress was told last. */
 json_t *stream_times_prompt(const StreamTimes *times);
-/* Takes a DELTA. Returns the part of llama-server's timings that is known before the end: predicted_n and its speed, and
- * those of the prompt if its progress was told. */
+/* Takes a DELTA. Returns the part of llama-server's timings that is known before the end: predicted_n and its speed,
+ * and those of the prompt if its progress was told. */
 json_t *stream_times_so_far(StreamTimes *times, const CoordgenEvent *event);
 
 #endif

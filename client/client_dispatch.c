@@ -111,7 +111,7 @@ static int delta_take(CoordgenClient *client, ClientRequest *request, const Coor
     case CLIENT_ANSWER_E_CALL:
         return connection_failf(client, COORDGEN_E_BAD_REPLY,
                                 "request %" PRIu64 ": a piece of call %" PRIu32 ", which does not follow call %zu",
-                                request->id, delta->call->index, answer->n_calls);
+                                request->id, delta->call->index, answer->calls.n);
     case CLIENT_ANSWER_E_MEMORY:
         return connection_failf(client, COORDGEN_E_NO_MEMORY, "out of memory for the text of an answer");
     default:

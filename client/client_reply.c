@@ -252,7 +252,7 @@ static bool answer_fill(ReplyGenerate *generate, ClientAnswer *answer) {
     result->text_bytes = generate->answer.text.len_bytes;
     result->reasoning = client_or_empty(generate->answer.reasoning.data);
     result->tool_calls = generate->calls = client_answer_calls(&generate->answer, &failed);
-    result->n_tool_calls = generate->answer.n_calls;
+    result->n_tool_calls = generate->answer.calls.n;
     return !failed;
 }
 
@@ -429,6 +429,8 @@ const char *coordgen_end_reason_name(int reason) {
         [COORDGEN_END_CANCELLED] = "cancelled",
         [COORDGEN_END_REPETITION] = "repetition",
         [COORDGEN_END_TOOL_CALLS] = "tool-calls",
+        [COORDGEN_END_NO_MEMORY] = "no-memory",
+        [COORDGEN_END_TOO_COMPLEX] = "too-complex",
     };
 
     return reason >= 0 && (size_t)reason < ARRAY_LEN(names) ? names[reason] : "unknown";

@@ -27,8 +27,10 @@ typedef enum CoordgenEndReason {
     COORDGEN_END_MAX_TOKENS = 3,
     COORDGEN_END_CONTEXT_FULL = 4,
     COORDGEN_END_CANCELLED = 5,
-    COORDGEN_END_REPETITION = 6, /* the answer repeated itself over and over */
-    COORDGEN_END_TOOL_CALLS = 7, /* the model ended its turn with calls of tools */
+    COORDGEN_END_REPETITION = 6,  /* the answer repeated itself over and over */
+    COORDGEN_END_TOOL_CALLS = 7,  /* the model ended its turn with calls of tools */
+    COORDGEN_END_NO_MEMORY = 8,   /* of several answers: this one had no memory for its constraint, others went on */
+    COORDGEN_END_TOO_COMPLEX = 9, /* of several answers: what may follow this one was not found, others went on */
 } CoordgenEndReason;
 
 /* "end-token", "stop-string", ... */

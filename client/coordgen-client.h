@@ -169,7 +169,7 @@ typedef struct CoordgenEvent {
     uint32_t permille;
     /* END */
     CoordgenReply *reply; /* owned by the library; coordgen_reply_ref() keeps it */
-    const char *model;    /* of a generation: in its first DELTA, and in PROGRESS behind the queue or with model_state */
+    const char *model;    /* the generation's: in its first DELTA, and in PROGRESS unless it waits for a place */
     /* DELTA */
     CoordgenPart part;
     uint32_t choice;                       /* which of n answers; from 0 */

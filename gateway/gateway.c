@@ -32,6 +32,10 @@ static const Route routes[] = {
     { "POST", "/embedding", endpoint_plain_embeddings, false },
     { "POST", "/tokenize", endpoint_tokenize, false },
     { "POST", "/detokenize", endpoint_detokenize, false },
+    { "POST", "/v1/responses", endpoint_responses, false },
+    { "POST", "/responses", endpoint_responses, false },
+    { "POST", "/v1/responses/input_tokens", endpoint_response_input_tokens, false },
+    { "POST", "/responses/input_tokens", endpoint_response_input_tokens, false },
 };
 
 /* Whether a route has the path, also by its star. */

@@ -42,6 +42,8 @@ void endpoint_page(Gateway *gateway, Exchange *exchange);
 void endpoint_plain_completion(Gateway *gateway, Exchange *exchange);
 void endpoint_plain_embeddings(Gateway *gateway, Exchange *exchange);
 void endpoint_props(Gateway *gateway, Exchange *exchange);
+void endpoint_response_input_tokens(Gateway *gateway, Exchange *exchange);
+void endpoint_responses(Gateway *gateway, Exchange *exchange);
 void endpoint_tokenize(Gateway *gateway, Exchange *exchange);
 void endpoint_unsupported(Gateway *gateway, Exchange *exchange);
 

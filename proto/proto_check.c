@@ -335,17 +335,12 @@ static int completion_check(const Coordgen__V1__GenerateRequest *generate, Frame
     if (generate->answer_prefix && generate->has_add_generation_prompt && !generate->add_generation_prompt)
         return refuse(fault, "generate.answer_prefix",
                       "it stands behind the generation prompt: leave add_generation_prompt out");
-    if (generate->answer_prefix && generate->constraint)
-        return refuse(fault, "generate.answer_prefix",
-                      "a constraint holds for the whole answer from its first token on: leave one of the two out");
     if (generate->echo && is_chat)
         return refuse(fault, "generate.echo", "messages have no text of their own: send a prompt, or leave it out");
     if (generate->echo && generate->has_session)
         return refuse(fault, "generate.echo", "a session has its text with the service: leave one of the two out");
     if (generate->has_n && (!generate->n || generate->n > PROTO_CHOICES_MAX))
         return refuse(fault, "generate.n", "%" PRIu32 " answers: 1 to %d", generate->n, PROTO_CHOICES_MAX);
-    if (generate->has_n && generate->n > 1 && generate->has_session)
-        return refuse(fault, "generate.n", "a session goes on with one answer: leave n out, or fork the session");
     return 0;
 }
 

@@ -277,10 +277,13 @@ bool turns_took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         turns_end_answer(turns, job, GENERATION_RUNNING, JOB_E_MODEL, err);
         return false;
     }
-    if (r == GENERATION_E_COMPLEX || r == GENERATION_E_MEMORY) {
+    if (r == GENERATION_E_COMPLEX || r == GENERATION_E_MEMORY || r == GENERATION_E_DEAD_END) {
         err_set(err, 0, "%s",
                 r == GENERATION_E_COMPLEX ? "what may follow the answer so far is too complex to be found in time"
-                                          : "no memory for the states of the constraint");
+                : r == GENERATION_E_MEMORY
+                    ? "no memory for the states of the constraint"
+                    : "the constraint's text must go on behind the answer so far, and the model's vocabulary has no "
+                      "token for it: leave end_in_time on, which avoids such texts, or allow other texts");
         turns_end_answer(turns, job, GENERATION_RUNNING, turns_generation_code(r), err);
         return false;
     }

@@ -373,6 +373,8 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generate.options.stops[i] = generate->stop[i];
     take_constraint(request, generate->constraint);
+    job->generate.options.constraint.prefix = generate->answer_prefix;
+    job->generate.options.constraint.prefix_bytes = text_bytes(generate->answer_prefix);
     if (!generate->constraint) /* max_tokens may cut an answer off whose thinking alone is limited */
         job->generate.options.constraint.may_be_cut = true;
     request->input.constraint.spec.may_think = is_chat;

@@ -123,9 +123,17 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_SCHEMA_TOO_COMPLEX;
         field = request_constraint_field(request);
         break;
+    case JOB_E_DEAD_END:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_SCHEMA;
+        field = request_constraint_field(request);
+        break;
     case JOB_E_SHORT:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
         field = "generate.max_tokens";
+        break;
+    case JOB_E_PREFIX:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        field = "generate.answer_prefix";
         break;
     case JOB_E_TOO_LONG:
         if (news->too_long.n_tokens) {

@@ -184,11 +184,11 @@ static void name_calls(const Request *request, JobNews *news) {
 /* Appends the news to the answer that the session will keep, which begins with the request's answer_prefix. */
 static void keep_answer(Request *request, const JobNews *news) {
     const ChatInput *chat = &request->job.input.chat;
-    const size_t prefix_bytes =
-        news->text.len_bytes && !request->answer.kept.text.len_bytes ? chat->answer_prefix_bytes : 0;
+    const size_t own_bytes = kept_answer_bytes(news),
+                 prefix_bytes = own_bytes && !request->answer.kept.text.len_bytes ? chat->answer_prefix_bytes : 0;
 
     /* Text without room on the account is not kept, and the request ends with an error (see remember_turn()). */
-    if (user_charge(request->user, request->is_admin, &request->bill, prefix_bytes + kept_answer_bytes(news)))
+    if (user_charge(request->user, request->is_admin, &request->bill, prefix_bytes + own_bytes))
         request->answer.kept.failed = true;
     str_buf_append(&request->answer.kept.text, prefix_bytes ? chat->answer_prefix : "", prefix_bytes);
     kept_answer_add(&request->answer.kept, news);

@@ -10,7 +10,7 @@
 json_t *answer_head(const Turn *turn, const char *object) {
     char fingerprint[64];
 
-    /* The same version gives the same answers. llama-server's fingerprints begin with a "b", too. */
+    /* A version gives the same answers everywhere. llama-server's fingerprints begin with a "b", too. */
     snprintf(fingerprint, sizeof(fingerprint), "b-coordgen-%s", coordgen_client_version());
     return json_pack("{ss, ss, sI, so, ss}", "id", turn->id, "object", object, "created", (json_int_t)turn->created_s,
                      "model", json_text(turn->model), "system_fingerprint", fingerprint);

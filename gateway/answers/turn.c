@@ -14,7 +14,7 @@ enum {
     PARTS_AT_ONCE = 4, /* of one request, so that its prompts share steps and others have room, too */
 };
 
-/* One generation of a turn. */
+/* A generation of a turn. */
 struct TurnPart {
     Turn *turn;
     CoordgenClient *client;
@@ -106,14 +106,26 @@ void turn_send_text(Turn *turn, const char *text) {
     send_line(turn, NULL, text);
 }
 
-void turn_send(Turn *turn, const char *name, json_t *value) {
+static void send_json(Turn *turn, const char *name, json_t *value, bool is_repeated) {
     _cleanup_(freep) char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
     json_decref(value);
+    if (!turn->exchange)
+        return;
+    if (text && is_repeated)
+        exchange_stream_allow(turn->exchange, strlen(text));
     if (text)
         send_line(turn, name, text);
-    else if (turn->exchange)
+    else
         cancel(turn); /* out of memory */
+}
+
+void turn_send(Turn *turn, const char *name, json_t *value) {
+    send_json(turn, name, value, false);
+}
+
+void turn_send_again(Turn *turn, const char *name, json_t *value) {
+    send_json(turn, name, value, true);
 }
 
 /* Begins the stream with the first event of an answer, so that an error before it has a status of its own. */

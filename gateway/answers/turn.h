@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "client/coordgen-client.h"
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 #include "gateway/gateway.h"
 
 typedef struct Turn Turn;
@@ -68,6 +68,9 @@ void turn_start(Turn *turn, const CoordgenGenerateOptions *options);
 void turn_start_request(Turn *turn, GenerationRequest *request);
 /* Writes one event of a stream, "data: JSON", and releases the value. name: of the event, or NULL. */
 void turn_send(Turn *turn, const char *name, json_t *value);
+/* Writes an event that repeats what the client has sent or got. Its bytes do not count as unread, however long it
+ * is. */
+void turn_send_again(Turn *turn, const char *name, json_t *value);
 /* Writes "data: TEXT". */
 void turn_send_text(Turn *turn, const char *text);
 

@@ -4,7 +4,7 @@
 
 #include "base/strings/json_text.h"
 #include "gateway/answers/answer_stream.h"
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_fields.h"
 #include "gateway/answers/stream_times.h"
 #include "gateway/answers/token_lists.h"
 #include "gateway/json/body.h"

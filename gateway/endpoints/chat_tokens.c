@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/strings/json_text.h"
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_fields.h"
 
 /* Makes the request for the prompt of a generation. */
 static void take_generation(ChatTokensRequest *request) {

@@ -4,7 +4,7 @@
 #ifndef COORDGEN_GATEWAY_CHAT_TOKENS_H
 #define COORDGEN_GATEWAY_CHAT_TOKENS_H
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 #include "gateway/service/query.h"
 
 typedef struct ChatTokensRequest {

@@ -2,7 +2,7 @@
 /* POST /completion, /completions: raw prompts, answered in llama-server's own form. */
 #include "gateway/endpoints/plain_completion.h"
 
-#include "gateway/answers/generation_fields.h"
+#include "gateway/request/generation_fields.h"
 #include "gateway/endpoints/plain_answer.h"
 #include "gateway/json/body.h"
 

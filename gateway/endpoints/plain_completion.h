@@ -3,7 +3,7 @@
 #ifndef COORDGEN_GATEWAY_PLAIN_COMPLETION_H
 #define COORDGEN_GATEWAY_PLAIN_COMPLETION_H
 
-#include "gateway/answers/prompts.h"
+#include "gateway/request/prompts.h"
 #include "gateway/answers/turn.h"
 
 /* A request whose answer has that form. An endpoint with more fields has a structure that begins with it. */

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "gateway/answers/generation_request.h"
+#include "gateway/request/generation_request.h"
 
 /* Returns the options that an answer was made with: "generation_settings". NULL: out of memory. */
 json_t *sampling_json(const CoordgenGenerateResult *result, const GenerationRequest *request, uint64_t seed);

@@ -164,7 +164,7 @@ static ssize_t read_out(void *arg, uint64_t position, char *data, size_t room_by
     memcpy(data, exchange->out.data + exchange->sent_bytes, len_bytes);
     exchange->sent_bytes += len_bytes;
     if (exchange->sent_bytes == exchange->out.len_bytes) {
-        exchange->sent_bytes = 0;
+        exchange->sent_bytes = exchange->allowed_bytes = 0;
         str_buf_truncate(&exchange->out, 0);
     }
     return (ssize_t)len_bytes;
@@ -230,7 +230,8 @@ bool exchange_stream_add(Exchange *exchange, const void *data, size_t len_bytes)
     if (exchange->state == EXCHANGE_STREAMS) {
         str_buf_append(&exchange->out, data, len_bytes);
         if (!str_buf_failed(&exchange->out) &&
-            exchange->out.len_bytes - exchange->sent_bytes <= exchange->connection->limits->unread_bytes) {
+            exchange->out.len_bytes - exchange->sent_bytes <=
+                exchange->connection->limits->unread_bytes + exchange->allowed_bytes) {
             resume(exchange);
             return true;
         }
@@ -238,6 +239,10 @@ bool exchange_stream_add(Exchange *exchange, const void *data, size_t len_bytes)
     exchange->gone = NULL; /* the result tells the caller */
     exchange_abandon(exchange);
     return false;
+}
+
+void exchange_stream_allow(Exchange *exchange, size_t len_bytes) {
+    exchange->allowed_bytes += len_bytes;
 }
 
 void exchange_stream_end(Exchange *exchange) {

@@ -40,6 +40,8 @@ void exchange_refuse(Exchange *exchange, const ApiError *error);
 void exchange_stream_begin(Exchange *exchange, const char *type);
 /* Adds bytes to the reply. false: the client reads too slowly or memory is short; the reply ends broken off. */
 bool exchange_stream_add(Exchange *exchange, const void *data, size_t len_bytes);
+/* Lets so many more bytes wait for a client, for events that repeat at once what came in many. */
+void exchange_stream_allow(Exchange *exchange, size_t len_bytes);
 /* Ends the reply. The exchange belongs to the server again. */
 void exchange_stream_end(Exchange *exchange);
 

@@ -50,9 +50,10 @@ struct Exchange {
     ExchangeState state;
     struct MHD_Response *response; /* to be queued */
     unsigned int status;
-    StrBuf out;        /* bytes of the reply that were not sent yet */
-    size_t sent_bytes; /* at the beginning of out */
-    json_t *headers;   /* of the reply: {name: value} */
+    StrBuf out;           /* bytes of the reply that were not sent yet */
+    size_t sent_bytes;    /* at the beginning of out */
+    size_t allowed_bytes; /* of out, beyond HttpLimits.unread_bytes */
+    json_t *headers;      /* of the reply: {name: value} */
     bool is_suspended, is_queued;
     bool is_counted; /* among the requests of HttpLimits */
     void (*gone)(void *arg);

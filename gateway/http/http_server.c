@@ -33,6 +33,7 @@ struct HttpServer {
     size_t n_sockets;
     struct event *retry; /* of accepting */
     bool is_draining;
+    bool has_completed; /* a request, since the last run of libmicrohttpd began */
     LIST_HEAD(, HttpConnection) connections;
     struct HttpWaiting waiting; /* connections without a whole request, the longest waiting first */
     unsigned int n_closing;
@@ -43,12 +44,20 @@ struct HttpServer {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
+static void run_soon(HttpServer *server) {
+    event_active(server->timeout, EV_TIMEOUT, 0);
+}
+
 static void run(HttpServer *server) {
     MHD_UNSIGNED_LONG_LONG wait_ms;
     struct timeval wait;
 
+    server->has_completed = false;
     MHD_run(server->mhd);
-    if (MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES) {
+    /* A connection that ends with its reply is closed by the next run, which libmicrohttpd does not ask for. */
+    if (server->has_completed)
+        run_soon(server);
+    else if (MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES) {
         wait = (struct timeval){ .tv_sec = (time_t)(wait_ms / 1000), .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000 };
         evtimer_add(server->timeout, &wait);
     } else {
@@ -58,10 +67,6 @@ static void run(HttpServer *server) {
 
 static void on_run(evutil_socket_t fd, short what, void *arg) {
     run(arg);
-}
-
-static void run_soon(HttpServer *server) {
-    event_active(server->timeout, EV_TIMEOUT, 0);
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
@@ -127,6 +132,7 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **exchangep
     HttpConnection *connection = connection_of(mhd);
     Exchange *exchange = *exchangep;
 
+    server->has_completed = true;
     if (connection)
         connection->has_nul = false;
     if (!exchange)

@@ -15,7 +15,7 @@ import unittest
 from typing import NamedTuple
 
 from daemon import SANITIZER, Daemon
-from settings import BIN, SLOW
+from settings import BIN, SANITIZED, SLOW
 
 PATIENCE = 60 * SLOW  # seconds for any one answer
 
@@ -105,6 +105,8 @@ class Gateway:
         self.path = daemon.folder / f"http-{number}.sock"
         self.log_path = daemon.folder / f"http-{number}.log"
         self.args = [f"--socket={daemon.api}"] + ([f"--listen={self.path}"] if listen else []) + list(flags)
+        if SANITIZED:
+            self.args.append("--core-dumps")  # else the leak checker may not look into the process
         self.texts = []  # of requests, which no log may have
         self.expected_to_end = False
         alive.add(self)
@@ -142,9 +144,9 @@ class Gateway:
     def connect(self):
         """A connected socket, for bytes that no HTTP client would send."""
         raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        raw.settimeout(PATIENCE)
         try:
-            raw.connect(str(self.path))
+            raw.connect(str(self.path))  # waits for room in the backlog, which a socket with a time does not
+            raw.settimeout(PATIENCE)
         except BaseException:
             raw.close()
             raise

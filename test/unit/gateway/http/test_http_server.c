@@ -341,6 +341,29 @@ static void test_http_server_reset(void **state) {
     http_fixture_deinit(&fixture);
 }
 
+/* A reply that ends its connection, given later: the connection is closed at once, whatever its client does. */
+static void test_http_server_reply_ends_connection(void **state) {
+    HttpFixture fixture = { 0 };
+    StrBuf text = STR_BUF_NULL;
+    HttpCounts counts;
+    int fd;
+
+    http_fixture_init(&fixture, &http_fixture_limits);
+    fd = http_fixture_connect(&fixture);
+    http_fixture_send(&fixture, fd, "GET /x HTTP/1.0\r\n\r\n");
+    exchange_stream_begin(fixture.exchange, "text/plain");
+    assert_true(exchange_stream_add(fixture.exchange, "piece", 5));
+    exchange_stream_end(fixture.exchange);
+    http_fixture_pump(&fixture);
+    assert_true(http_fixture_read(fd, &text));
+    http_server_counts(fixture.server, &counts);
+    assert_int_equal(counts.connections, 0);
+    assert_int_equal(fixture.n_empty, 1);
+    str_buf_deinit(&text);
+    close(fd);
+    http_fixture_deinit(&fixture);
+}
+
 static void test_http_server_drain(void **state) {
     HttpFixture fixture = { 0 };
     StrBuf text = STR_BUF_NULL;
@@ -374,11 +397,17 @@ static void test_http_server_drain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_http_server_heads),         cmocka_unit_test(test_http_server_nothing_is_smuggled),
-        cmocka_unit_test(test_http_server_long_bodies),   cmocka_unit_test(test_http_server_bodies_together),
-        cmocka_unit_test(test_http_server_connections),   cmocka_unit_test(test_http_server_requests),
-        cmocka_unit_test(test_http_server_time),          cmocka_unit_test(test_http_server_stalled_reader),
-        cmocka_unit_test(test_http_server_unread_stream), cmocka_unit_test(test_http_server_reset),
+        cmocka_unit_test(test_http_server_heads),
+        cmocka_unit_test(test_http_server_nothing_is_smuggled),
+        cmocka_unit_test(test_http_server_long_bodies),
+        cmocka_unit_test(test_http_server_bodies_together),
+        cmocka_unit_test(test_http_server_connections),
+        cmocka_unit_test(test_http_server_requests),
+        cmocka_unit_test(test_http_server_time),
+        cmocka_unit_test(test_http_server_stalled_reader),
+        cmocka_unit_test(test_http_server_unread_stream),
+        cmocka_unit_test(test_http_server_reset),
+        cmocka_unit_test(test_http_server_reply_ends_connection),
         cmocka_unit_test(test_http_server_drain),
     };
 

@@ -168,13 +168,13 @@ def adapted(data):
     return data
 
 
-def make_stream_request(self, method, path, data=None, **more):
-    return plain_stream_request(self, method, path, adapted(data), **more)
+def make_stream_request(self, method, path, data=None, *more, **named):
+    return plain_stream_request(self, method, path, adapted(data), *more, **named)
 
 
-def make_request(self, method, path, data=None, **more):
+def make_request(self, method, path, data=None, *more, **named):
     data = adapted(data)
-    result = plain_request(self, method, path, data, **more)
+    result = plain_request(self, method, path, data, *more, **named)
     if self.debug and path == "/chat/completions" and result.status_code == 200:
         # The suite reads the prompt from the answer of a verbose server. /apply-template is where it is here.
         template = plain_request(self, "POST", "/apply-template", data={

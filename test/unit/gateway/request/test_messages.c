@@ -24,9 +24,11 @@ static json_t *parse(const char *text) {
 static void test_messages_read(void **state) {
     static const char text[] =
         "[{\"role\":\"developer\",\"content\":\"s\"},"
-        "{\"role\":\"user\",\"name\":\"ann\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"user\",\"name\":\"ann\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+        "{\"type\":\"text\",\"text\":\"b\"}]},"
         "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\",\"refusal\":null,\"annotations\":[],"
-        "\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}},"
+        "\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"index\":0,"
+        "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}},"
         "{\"function\":{\"name\":\"g\",\"arguments\":{\"y\":2}}},{\"function\":{\"name\":\"h\",\"arguments\":\"\"}}]},"
         "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"r\"},"
         "{\"role\":\"assistant\",\"content\":\"\",\"function_call\":{\"name\":\"o\",\"arguments\":\"{}\"}},"
@@ -96,7 +98,8 @@ static void test_messages_refusals(void **state) {
         { CALL("{\"type\":\"custom\"}"), "messages[0].tool_calls[0].type" },
         { CALL("{\"function\":{}}"), "messages[0].tool_calls[0].function.name" },
         { CALL("{\"function\":{\"name\":\"f\",\"arguments\":5}}"), "messages[0].tool_calls[0].function.arguments" },
-        { "[{\"role\":\"assistant\",\"function_call\":{\"name\":\"f\"},\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}]",
+        { "[{\"role\":\"assistant\",\"function_call\":{\"name\":\"f\"},"
+          "\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}]",
           "messages[0].function_call" },
     };
 

@@ -39,6 +39,7 @@ static void test_http_server_heads(void **state) {
     } rows[] = {
         { GET, 200 },
         { "GET /x HTTP/1.1\r\n\r\n", 400 }, /* no Host */
+        { "GET /x HTTP/1.1\r\n" HOST "Host: y\r\n\r\n", 400 },
         { "GET /x%00y HTTP/1.1\r\n" HOST "\r\n", 400 },
         { "GET /x?y=%00 HTTP/1.1\r\n" HOST "\r\n", 400 },
         { "GET /%ff HTTP/1.1\r\n" HOST "\r\n", 400 },

@@ -134,7 +134,7 @@ static json_t *object_of(const Turn *turn, size_t part, const CoordgenChoice *ch
     return plain_answer_select(object, request_of(turn)->response_fields);
 }
 
-/* One answer is an object, several are an array, as llama-server has it. */
+/* Returns an object for one answer and an array for several, as llama-server does. */
 static json_t *whole(const Turn *turn, const CoordgenReply *reply) {
     json_t *list = json_array(), *only;
 

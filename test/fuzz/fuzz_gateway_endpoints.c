@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "gateway/endpoints/endpoint_queries.h"
-#include "gateway/plain/infill.h"
+#include "gateway/plain/infill_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 

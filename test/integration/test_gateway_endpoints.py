@@ -301,6 +301,8 @@ class Figures(GatewayCase):
         both = self.assertAnswer(self.post("/completion", {**asked, "prompt": ["The sea", ids]}))
         self.assertEqual(len(both), 2)
         self.assertEqual([(each["index"], each["content"]) for each in both[1:]], [(1, one["content"])])
+        mixed = self.assertAnswer(self.post("/completion", {**asked, "prompt": [*ids[:1], " upon a time"]}))
+        self.assertEqual(mixed["content"], one["content"])
         drawn = self.assertAnswer(self.post("/completion", {"n_predict": 6, "temperature": 1, "seed": 5, "n": 2,
                                                             "prompt": "The sea"}))
         self.assertEqual([each["generation_settings"]["seed"] for each in drawn], [5, 6])
@@ -323,7 +325,7 @@ class Figures(GatewayCase):
     def test_completions_that_are_refused(self):
         for path, body, param, text in (
                 ("/completion", {}, "prompt", "missing"),
-                ("/completion", {"prompt": [1, "a"]}, "prompt[1]", "token id"),
+                ("/completion", {"prompt": [1, {}]}, "prompt[1]", "token id"),
                 ("/completion", {"prompt": "a", "messages": []}, "messages", "unknown field"),
                 ("/completion", {"prompt": "a", "id_slot": 1}, "id_slot", "not supported"),
                 ("/completion", {"prompt": "a", "response_fields": [1]}, "response_fields", "string"),

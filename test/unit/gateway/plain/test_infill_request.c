@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "gateway/plain/infill.h"
+#include "gateway/plain/infill_request.h"
 
 static InfillRequest *read_infill(const char *text, int *rp, ApiError *error) {
     json_t *body = json_loads(text, 0, NULL);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* POST /infill: the text between a prefix and a suffix, answered in llama-server's own form. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/strings/str_buf.h"
-#include "gateway/plain/infill.h"
+#include "gateway/plain/infill_request.h"
 
 /* A file beside the one with the gap. */
 typedef struct ExtraFile {
@@ -91,7 +90,3 @@ static const Field gap_fields[] = {
 #undef AT
 
 const FieldTable infill_fields = { gap_fields, ARRAY_LEN(gap_fields) };
-
-void endpoint_infill(Gateway *gateway, Exchange *exchange) {
-    plain_completion_run(gateway, exchange, sizeof(InfillRequest), &infill_fields, infill_settle);
-}

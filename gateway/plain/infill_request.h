@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Requests for the text in a gap. */
-#ifndef COORDGEN_GATEWAY_INFILL_H
-#define COORDGEN_GATEWAY_INFILL_H
+#ifndef COORDGEN_GATEWAY_INFILL_REQUEST_H
+#define COORDGEN_GATEWAY_INFILL_REQUEST_H
 
-#include "gateway/plain/plain_completion.h"
+#include "gateway/plain/plain_request.h"
 
 typedef struct InfillRequest {
     PlainRequest plain;

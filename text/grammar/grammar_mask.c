@@ -23,7 +23,7 @@ static void set_doubles(const TokenTrie *trie, uint64_t *mask) {
 }
 
 enum {
-    NODES_PER_FUEL = 32, /* nodes of a walk that take as long as a step which meets something new */
+    NODES_PER_FUEL = 16, /* nodes of a walk that take as long as a step which meets something new */
 };
 
 /* A walk over the tokens of a slice. */

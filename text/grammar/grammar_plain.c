@@ -89,32 +89,45 @@ static bool begins_plain(const GrammarMatcher *matcher, RegexId id) {
 
 static PlainRange range_of(GrammarMatcher *matcher, RegexId id, int nesting);
 
-/* Reads an intersection of one part with complements of shorter texts. */
-static PlainRange range_of_and(GrammarMatcher *matcher, RegexId id, int nesting) {
+/* Whether any plain characters in front of each text of the expression make another of its texts. */
+static bool is_absorbing(GrammarMatcher *matcher, RegexId id) {
     const ByteRegex *regex = &matcher->regex;
+
+    if (regex->infos[id].kind == REGEX_KIND_CONCAT)
+        id = byte_regex_word(regex, id, 0);
+    return regex->infos[id].kind == REGEX_KIND_REPEAT && byte_regex_word(regex, id, 2) == REGEX_NO_MAX &&
+           is_unit(matcher, byte_regex_word(regex, id, 0));
+}
+
+/* Reads an intersection with complements of texts that are not long. A text behind any plain characters is known in two
+ * cases: there is one other part, whose texts get longer than those; or all other parts absorb the characters in front
+ * of a text that they have in common. */
+static PlainRange range_of_and(GrammarMatcher *matcher, RegexId id, int nesting) {
+    ByteRegex *regex = &matcher->regex;
     const size_t n = byte_regex_n_words(regex, id);
     PlainRange range = { TRIE_CHARS_ENDLESS, TRIE_CHARS_ENDLESS, false };
     uint32_t refused_bytes = 0;
     size_t n_others = 0;
+    bool all_absorb = true;
 
     for (size_t i = 0; i < n; i++) {
         const RegexId part = byte_regex_word(regex, id, i);
-        PlainRange one = { TRIE_CHARS_ENDLESS, TRIE_CHARS_ENDLESS, false };
+        PlainRange one;
 
         if (regex->infos[part].kind == REGEX_KIND_NOT) {
             refused_bytes = MAX(refused_bytes, regex->infos[byte_regex_word(regex, part, 0)].most);
-        } else {
-            one = range_of(matcher, part, nesting + 1);
-            n_others++;
+            continue;
         }
+        one = range_of(matcher, part, nesting + 1);
+        n_others++;
+        all_absorb = all_absorb && is_absorbing(matcher, part);
         range.least = MIN(range.least, one.least);
         range.most = MIN(range.most, one.most);
         range.is_closed = range.is_closed || one.is_closed;
     }
-    /* A text of `least` characters has at least as many bytes, so that it is none of the refused ones. Two parts might
-     * have no text in common. */
-    if (n_others != 1 ||
-        (range.least == TRIE_CHARS_ENDLESS ? refused_bytes == REGEX_NEVER : refused_bytes >= range.least))
+    if (all_absorb && refused_bytes != REGEX_NEVER)
+        range.least = byte_regex_end_bytes(regex, id) == REGEX_NEVER ? 0 : TRIE_CHARS_ENDLESS;
+    else if (n_others != 1 || range.least == TRIE_CHARS_ENDLESS || refused_bytes >= range.least)
         range.least = 0;
     return range;
 }

@@ -119,6 +119,7 @@ static int generate_input_fill(CoordgenClient *client, Coordgen__V1__GenerateReq
     generate->suffix = client_text(options->suffix);
     generate->answer_prefix = client_text(options->answer_prefix);
     generate->has_echo = generate->echo = options->echo;
+    generate->has_each_progress = generate->each_progress = options->each_progress;
     generate->has_n = options->n != 0;
     generate->n = options->n;
     return 0;
@@ -164,6 +165,70 @@ static Coordgen__V1__Constraint *constraint_fill(CoordgenClient *client, Coordge
     return constraint;
 }
 
+/* Refuses options that no message can have. */
+static int generate_check(CoordgenClient *client, const CoordgenGenerateOptions *options) {
+    if (options->repetition < COORDGEN_REPETITION_DEFAULT || options->repetition > COORDGEN_REPETITION_ALLOW)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.end_repetition", 0,
+                           "repetition is %d: none of the CoordgenRepetition values", (int)options->repetition);
+    if (options->split < COORDGEN_SPLIT_DEFAULT || options->split > COORDGEN_SPLIT_OFF)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.split", 0,
+                           "split is %d: none of the CoordgenSplit values", (int)options->split);
+    for (size_t i = 0; i < options->n_stops; i++)
+        if (!options->stops || !options->stops[i])
+            return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
+    return 0;
+}
+
+/* Sets what the chat template gets beside the messages, and how its answer is divided. */
+static void generate_chat_fill(Coordgen__V1__GenerateRequest *generate, Coordgen__V1__ToolChoice *choice,
+                               const CoordgenGenerateOptions *options) {
+    generate->tools = client_text(options->tools);
+    generate->documents = client_text(options->documents);
+    if (options->tool_choice != COORDGEN_TOOLS_DEFAULT || options->single_call || options->tool_name) {
+        choice->has_mode = options->tool_choice != COORDGEN_TOOLS_DEFAULT;
+        choice->mode = (Coordgen__V1__ToolChoiceMode)options->tool_choice;
+        choice->name = client_text(options->tool_name);
+        choice->has_single = options->single_call;
+        choice->single = options->single_call;
+        generate->tool_choice = choice;
+    }
+    generate->has_add_generation_prompt = options->no_generation_prompt;
+    generate->add_generation_prompt = !options->no_generation_prompt;
+    generate->template_kwargs = client_text(options->template_kwargs);
+    generate->has_thinking_tokens = options->thinking_tokens != COORDGEN_UNSET_COUNT;
+    generate->thinking_tokens = generate->has_thinking_tokens ? options->thinking_tokens : 0;
+    generate->has_split = options->split != COORDGEN_SPLIT_DEFAULT;
+    generate->split = options->split == COORDGEN_SPLIT_ON;
+}
+
+/* Sets what is said of the request itself: limits, ends, reuse, drafts, priority. */
+static void generate_plain_fill(Coordgen__V1__GenerateRequest *generate, const CoordgenGenerateOptions *options) {
+    generate->model = client_text(options->model);
+    generate->has_logprobs = options->logprobs != COORDGEN_UNSET_COUNT;
+    generate->logprobs = options->logprobs;
+    generate->has_max_tokens = true;
+    generate->max_tokens = options->max_tokens;
+    generate->n_stop = options->n_stops;
+    generate->stop = (char **)(uintptr_t)options->stops;
+    generate->has_want_tokens = options->want_tokens;
+    generate->want_tokens = options->want_tokens;
+    generate->has_ignore_end = options->ignore_end;
+    generate->ignore_end = options->ignore_end;
+    generate->has_session = options->session != 0;
+    generate->session = options->session;
+    generate->has_no_reuse = options->no_reuse;
+    generate->no_reuse = options->no_reuse;
+    generate->speculation = client_text(options->speculation);
+    generate->has_explain = options->explain;
+    generate->explain = options->explain;
+    generate->has_no_history = options->no_history;
+    generate->no_history = options->no_history;
+    generate->has_end_repetition = options->repetition != COORDGEN_REPETITION_DEFAULT;
+    generate->end_repetition = options->repetition == COORDGEN_REPETITION_END;
+    generate->has_priority = options->priority != COORDGEN_PRIORITY_DEFAULT;
+    generate->priority = (Coordgen__V1__Priority)options->priority;
+}
+
 int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOptions *given, CoordgenEventFn *fn,
                             void *arg, uint64_t *request_idp) {
     Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
@@ -182,65 +247,18 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
         r = messages_fill(client, &room, options.messages, options.n_messages);
     if (!r)
         r = client_sampling_fill(client, &sampling, &options);
+    if (!r)
+        r = generate_input_fill(client, &generate, &tokens, &room.list, &options);
+    if (!r)
+        r = generate_check(client, &options);
     if (r)
         return r;
-    r = generate_input_fill(client, &generate, &tokens, &room.list, &options);
-    if (r)
-        return r;
-    if (options.repetition < COORDGEN_REPETITION_DEFAULT || options.repetition > COORDGEN_REPETITION_ALLOW)
-        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.end_repetition", 0,
-                           "repetition is %d: none of the CoordgenRepetition values", (int)options.repetition);
-    if (options.split < COORDGEN_SPLIT_DEFAULT || options.split > COORDGEN_SPLIT_OFF)
-        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.split", 0,
-                           "split is %d: none of the CoordgenSplit values", (int)options.split);
-    for (size_t i = 0; i < options.n_stops; i++)
-        if (!options.stops || !options.stops[i])
-            return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
     generate.constraint = constraint_fill(client, &constraint, &options, &r);
     if (r)
         return r;
-    generate.model = client_text(options.model);
     generate.sampling = &sampling.message;
-    generate.has_logprobs = options.logprobs != COORDGEN_UNSET_COUNT;
-    generate.logprobs = options.logprobs;
-    generate.has_max_tokens = true;
-    generate.max_tokens = options.max_tokens;
-    generate.n_stop = options.n_stops;
-    generate.stop = (char **)(uintptr_t)options.stops;
-    generate.has_want_tokens = options.want_tokens;
-    generate.want_tokens = options.want_tokens;
-    generate.has_ignore_end = options.ignore_end;
-    generate.ignore_end = options.ignore_end;
-    generate.has_session = options.session != 0;
-    generate.session = options.session;
-    generate.has_no_reuse = options.no_reuse;
-    generate.no_reuse = options.no_reuse;
-    generate.speculation = client_text(options.speculation);
-    generate.has_explain = options.explain;
-    generate.explain = options.explain;
-    generate.has_no_history = options.no_history;
-    generate.no_history = options.no_history;
-    generate.tools = client_text(options.tools);
-    generate.documents = client_text(options.documents);
-    if (options.tool_choice != COORDGEN_TOOLS_DEFAULT || options.single_call || options.tool_name) {
-        choice.has_mode = options.tool_choice != COORDGEN_TOOLS_DEFAULT;
-        choice.mode = (Coordgen__V1__ToolChoiceMode)options.tool_choice;
-        choice.name = client_text(options.tool_name);
-        choice.has_single = options.single_call;
-        choice.single = options.single_call;
-        generate.tool_choice = &choice;
-    }
-    generate.has_end_repetition = options.repetition != COORDGEN_REPETITION_DEFAULT;
-    generate.end_repetition = options.repetition == COORDGEN_REPETITION_END;
-    generate.has_add_generation_prompt = options.no_generation_prompt;
-    generate.add_generation_prompt = !options.no_generation_prompt;
-    generate.template_kwargs = client_text(options.template_kwargs);
-    generate.has_thinking_tokens = options.thinking_tokens != COORDGEN_UNSET_COUNT;
-    generate.thinking_tokens = generate.has_thinking_tokens ? options.thinking_tokens : 0;
-    generate.has_split = options.split != COORDGEN_SPLIT_DEFAULT;
-    generate.split = options.split == COORDGEN_SPLIT_ON;
-    generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
-    generate.priority = (Coordgen__V1__Priority)options.priority;
+    generate_plain_fill(&generate, &options);
+    generate_chat_fill(&generate, &choice, &options);
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
     message.generate = &generate;
     return client_start(client, REQUEST_GENERATE, &message, options.timeout_ms, fn, arg, request_idp);
@@ -336,6 +354,9 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.tools = client_text(options.tools);
     tokenize.documents = client_text(options.documents);
     tokenize.template_kwargs = client_text(options.template_kwargs);
+    tokenize.answer_prefix = client_text(options.answer_prefix);
+    tokenize.has_thinking_tokens = options.thinking_tokens != COORDGEN_UNSET_COUNT;
+    tokenize.thinking_tokens = tokenize.has_thinking_tokens ? options.thinking_tokens : 0;
     tokenize.has_render_only = options.render_only;
     tokenize.render_only = options.render_only;
     tokenize.has_add_generation_prompt = options.no_generation_prompt;

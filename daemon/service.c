@@ -100,6 +100,7 @@ static int make_engine_thread(Service *service, ErrText *err) {
     r = engine_thread_new(&service->engine_thread, service->outbox, service->n_threads, err);
     if (r)
         return r;
+    engine_thread_use_constraints(service->engine_thread, service->constraints);
     service->models.thread = service->requests.engine_thread = service->sessions.engine_thread = service->engine_thread;
     return 0;
 }

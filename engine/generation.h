@@ -13,16 +13,18 @@
 #include "text/chat/answer_parts.h"
 
 enum {
-    GENERATION_E_EMPTY = 1,    /* the prompt has no token */
-    GENERATION_E_TOO_LONG = 2, /* the prompt leaves no room in the context; the text gives both numbers */
-    GENERATION_E_MEMORY = 3,   /* the kv account's limit is reached: try again later */
-    GENERATION_E_OPTIONS = 4,  /* an option out of its range; the text names it */
-    GENERATION_E_READ = 5,     /* a read of weights on demand failed; the text names them */
-    GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() resumes it */
-    GENERATION_E_SHARE = 7,    /* keys and values would take more than kv_max_bytes; the text has both numbers */
-    GENERATION_E_WAITING = 8,  /* the step's weights are still on their way; generation_step_run() resumes it */
-    GENERATION_E_COMPLEX = 9,  /* the constraint's grammar is too complex behind this answer */
-    GENERATION_E_SHORT = 10,   /* max_tokens leaves no room for a whole text; the text has both numbers */
+    GENERATION_E_EMPTY = 1,     /* the prompt has no token */
+    GENERATION_E_TOO_LONG = 2,  /* the prompt leaves no room in the context; the text gives both numbers */
+    GENERATION_E_MEMORY = 3,    /* the kv account's limit is reached: try again later */
+    GENERATION_E_OPTIONS = 4,   /* an option out of its range; the text names it */
+    GENERATION_E_READ = 5,      /* a read of weights on demand failed; the text names them */
+    GENERATION_E_YIELDED = 6,   /* the step has made way; generation_step_run() resumes it */
+    GENERATION_E_SHARE = 7,     /* keys and values would take more than kv_max_bytes; the text has both numbers */
+    GENERATION_E_WAITING = 8,   /* the step's weights are still on their way; generation_step_run() resumes it */
+    GENERATION_E_COMPLEX = 9,   /* the constraint's grammar is too complex behind this answer */
+    GENERATION_E_SHORT = 10,    /* max_tokens leaves no room for a whole text; the text has both numbers */
+    GENERATION_E_DEAD_END = 12, /* no token of the model goes on with the constraint's text behind this answer */
+    GENERATION_E_PREFIX = 11,   /* the constraint does not allow the begin of the answer; the text says where */
 };
 
 typedef enum GenerationEnd {
@@ -35,6 +37,8 @@ typedef enum GenerationEnd {
     GENERATION_END_PROMPT,     /* the prompt is computed, and only its vector is wanted */
     GENERATION_END_REPETITION, /* the output repeats itself over and over (engine/repetition_check) */
     GENERATION_END_CALLS,      /* the model ended its turn, which has calls of tools */
+    GENERATION_END_MEMORY,     /* of several answers: this one had no memory for the states of its constraint */
+    GENERATION_END_COMPLEX,    /* of several answers: what may follow this one was too complex, or nothing could */
 } GenerationEnd;
 
 #define GENERATION_STOPS_MAX 8
@@ -53,9 +57,12 @@ typedef struct GenerationLogprobs {
 
 /* What an answer may be. */
 typedef struct GenerationConstraint {
-    Constraint *it;  /* for the engine's vocabulary; the generation has a reference of its own; NULL: anything */
-    uint32_t entry;  /* where the prompt lets the answer begin: a number of the plan's entries; 0: its start */
-    bool may_be_cut; /* max_tokens or the context's end may cut the text; by default it becomes whole in time */
+    Constraint *it;     /* for the engine's vocabulary; the generation has a reference of its own; NULL: anything */
+    uint32_t entry;     /* where the prompt lets the answer begin: a number of the plan's entries; 0: its start */
+    bool may_be_cut;    /* max_tokens or the context's end may cut the text; by default it becomes whole in time */
+    const char *prefix; /* text at the prompt's end with which the answer has begun: the constraint holds for it, too;
+                         * copied; NULL: none */
+    size_t prefix_bytes;
 } GenerationConstraint;
 
 typedef struct GenerationOptions {
@@ -149,7 +156,7 @@ typedef struct GenerationTurn {
     void *arg;
     Standing standing;
     bool ran; /* out: took part; false: the rows of the step went to others, and nothing changed */
-    int r;    /* out: 0; GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno: fatal for this generation */
+    int r;    /* out: 0; GENERATION_E_COMPLEX, _DEAD_END, _MEMORY, -errno: fatal for this generation */
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX

@@ -125,28 +125,65 @@ static void reserve_trees(Generation *generation) {
     speculation->self_layers = 0;
 }
 
+/* Refuses a constraint whose shortest text from here on has no room. */
+static int check_least(const Generation *generation, uint32_t least, ErrText *err) {
+    const uint32_t left = (uint32_t)(generation->capacity_tokens - generation->n_prompt);
+    const bool is_asked = generation->options.max_tokens == left;
+
+    if (generation->options.constraint.may_be_cut || least <= left)
+        return 0;
+    return err_set(err, is_asked ? GENERATION_E_SHORT : GENERATION_E_TOO_LONG,
+                   "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 ": %s", left,
+                   least, is_asked ? "raise max_tokens" : "shorten the prompt, or raise the context");
+}
+
+/* Moves the answer's constraint behind the text with which the answer has begun. */
+static int begin_behind_prefix(Generation *generation, ErrText *err) {
+    GenerationConstraint *constraint = &generation->options.constraint;
+    uint32_t least = 0;
+    size_t n_taken = 0;
+    int r = answer_constraint_begin_behind(generation->constraint, constraint->entry, constraint->prefix,
+                                           constraint->prefix_bytes, &n_taken);
+
+    constraint->prefix = NULL; /* the constraint has a copy */
+    if (!r)
+        r = answer_constraint_least_tokens(generation->constraint, &least);
+    if (!r && least == UINT32_MAX)
+        return err_set(err, GENERATION_E_PREFIX,
+                       "the model's tokens cannot write an end of the constraint's text behind this beginning of the "
+                       "answer: let it end with a whole word or value");
+    if (!r)
+        return check_least(generation, least, err);
+    if (r == CONSTRAINT_E_REFUSED)
+        return err_set(err, GENERATION_E_PREFIX,
+                       "the constraint allows %zu of the %zu bytes of this beginning of the answer, and not the byte "
+                       "behind: begin with a text of the constraint, or leave one of the two out",
+                       n_taken, constraint->prefix_bytes);
+    return r == CONSTRAINT_E_TOO_COMPLEX
+               ? err_set(err, GENERATION_E_COMPLEX,
+                         "what may follow this beginning of the answer is too complex to be found in time")
+           : r == -ENOBUFS ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
+                           : err_set(err, r, "no constraint: %s", strerror(-r));
+}
+
 /* Makes the answer's constraint. A text that cannot be whole in time is refused before anything is computed. */
 static int begin_constraint(Generation *generation, ErrText *err) {
     const GenerationConstraint *constraint = &generation->options.constraint;
-    const uint32_t left = (uint32_t)(generation->capacity_tokens - generation->n_prompt);
-    uint32_t least;
     int r;
 
     if (!constraint->it)
         return 0;
-    least = constraint_least_tokens(constraint->it, constraint->entry);
-    if (!constraint->may_be_cut && least > left) {
-        const bool is_asked = generation->options.max_tokens == left;
-
-        return err_set(err, is_asked ? GENERATION_E_SHORT : GENERATION_E_TOO_LONG,
-                       "%" PRIu32 " tokens may come, and the shortest text of the constraint takes %" PRIu32 ": %s",
-                       left, least, is_asked ? "raise max_tokens" : "shorten the prompt, or raise the context");
-    }
+    r = constraint->prefix_bytes
+            ? 0
+            : check_least(generation, constraint_least_tokens(constraint->it, constraint->entry), err);
+    if (r)
+        return r;
     r = answer_constraint_new(&generation->constraint, constraint->it, constraint->entry, !constraint->may_be_cut,
                               engine_accounts(generation->engine));
-    return r > 0   ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
-           : r < 0 ? err_set(err, r, "no constraint: %s", strerror(-r))
-                   : 0;
+    if (r)
+        return r > 0 ? err_set(err, GENERATION_E_MEMORY, "no memory for the states of the constraint")
+                     : err_set(err, r, "no constraint: %s", strerror(-r));
+    return constraint->prefix_bytes ? begin_behind_prefix(generation, err) : 0;
 }
 
 /* Reserves the memory of the state beside the sequence. For a vector there are no logits. 0, GENERATION_E_MEMORY,
@@ -321,7 +358,8 @@ const char *generation_end_name(GenerationEnd end) {
         [GENERATION_END_STOP] = "stop-string",      [GENERATION_END_MAX] = "max-tokens",
         [GENERATION_END_CONTEXT] = "context-full",  [GENERATION_END_CANCELLED] = "cancelled",
         [GENERATION_END_REPETITION] = "repetition", [GENERATION_END_CALLS] = "tool-calls",
-        [GENERATION_END_PROMPT] = "prompt",
+        [GENERATION_END_PROMPT] = "prompt",         [GENERATION_END_MEMORY] = "no-memory",
+        [GENERATION_END_COMPLEX] = "too-complex",
     };
 
     return names[end];

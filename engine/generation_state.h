@@ -68,7 +68,7 @@ int generation_finish(Generation *generation, GenerationEnd end, const uint32_t 
                       void *arg);
 /* Translates an error of answer_constraint.h. */
 int generation_constraint_error(int r);
-/* Takes one sampled token: text, stop strings, limits. 0, GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno. */
+/* Takes one sampled token: text, stop strings, limits. 0, GENERATION_E_COMPLEX, _DEAD_END, _MEMORY, -errno. */
 int generation_take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg);
 
 #endif

@@ -91,13 +91,22 @@ static void add_hidden(EngineSpan *span, size_t row, const float *hidden) {
     embedding_add(span->hidden_arg, hidden);
 }
 
-/* Prepares the constraint for a step behind the answer. 0, GENERATION_E_COMPLEX, GENERATION_E_MEMORY, -errno. */
+/* Prepares the constraint for a step behind the answer. Kept prompts make way for its states. 0, GENERATION_E_COMPLEX,
+ * GENERATION_E_MEMORY, -errno. */
 static int begin_constraint(const Generation *generation) {
-    const size_t n = generation->n_prompt;
+    AnswerConstraint *constraint = generation->constraint;
+    const uint32_t *answer = generation->tokens.ids + generation->n_prompt;
+    const size_t n = generation->tokens.n - generation->n_prompt;
+    int r;
 
-    return generation->constraint ? generation_constraint_error(answer_constraint_begin_step(
-                                        generation->constraint, generation->tokens.ids + n, generation->tokens.n - n))
-                                  : 0;
+    if (!constraint)
+        return 0;
+    r = answer_constraint_begin_step(constraint, answer, n);
+    if (r == -ENOBUFS) {
+        engine_make_room(generation->engine, ACCOUNT_ACTIVATIONS, answer_constraint_missing_bytes(constraint));
+        r = answer_constraint_begin_step(constraint, answer, n);
+    }
+    return generation_constraint_error(r);
 }
 
 /* Fills the generation's span in a step with room for `rows` more. Return: false if it has nothing to compute. */

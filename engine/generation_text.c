@@ -218,7 +218,16 @@ static int add_text(Generation *generation, uint32_t token, GenerationDeltaFn *f
 }
 
 int generation_constraint_error(int r) {
-    return r == -ENOBUFS ? GENERATION_E_MEMORY : r == CONSTRAINT_E_TOO_COMPLEX ? GENERATION_E_COMPLEX : r;
+    switch (r) {
+    case -ENOBUFS:
+        return GENERATION_E_MEMORY;
+    case CONSTRAINT_E_TOO_COMPLEX:
+        return GENERATION_E_COMPLEX;
+    case CONSTRAINT_E_DEAD_END:
+        return GENERATION_E_DEAD_END;
+    default:
+        return r;
+    }
 }
 
 /* Moves the constraint behind the token. */

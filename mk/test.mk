@@ -3,7 +3,7 @@
 
 # --- unit tests: test/unit/FOLDER/test_X.c is a program of its own; other files there help all of them, and so does what every
 # device must keep, test/device ------------------------------------------------------------------------------------------
-UNIT_SRC := $(call src,$(call rooms,$(wildcard test/unit/*)))
+UNIT_SRC := $(filter-out $(if $(filter no,$(WITH_HTTPD)),test/unit/gateway/%),$(call src,$(call rooms,$(wildcard test/unit/*))))
 UNIT_TESTS := $(foreach file,$(UNIT_SRC),$(if $(filter test_%,$(notdir $(file))),$(file)))
 UNIT_BIN := $(patsubst %.c,$(BUILD)/test/%,$(notdir $(UNIT_TESTS)))
 UNIT_HELP := $(call objs,$(filter-out $(UNIT_TESTS),$(UNIT_SRC)) $(call src,test/device))
@@ -53,7 +53,8 @@ unit: $(UNIT_BIN)
 	 [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # --- fuzzing: test/fuzz/fuzz_X.c with LLVMFuzzerTestOneInput(), seeds in test/fuzz/corpus/X ----------------------------
-FUZZ_SRC := $(filter test/fuzz/fuzz_%,$(call src,test/fuzz))
+# The gateway's are fuzz_http and fuzz_gateway_*.
+FUZZ_SRC := $(filter-out $(if $(filter no,$(WITH_HTTPD)),test/fuzz/fuzz_http.c test/fuzz/fuzz_gateway_%),$(filter test/fuzz/fuzz_%,$(call src,test/fuzz)))
 FUZZ_NAMES := $(patsubst test/fuzz/fuzz_%.c,%,$(FUZZ_SRC))
 REPLAY_BIN := $(patsubst %,$(BUILD)/fuzz-replay/fuzz_%,$(FUZZ_NAMES))
 FUZZ_BIN := $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
@@ -64,7 +65,7 @@ $(BUILD)/fuzz-replay/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(OBJ)/test/fuzz/replay_m
 	$(call link,$(ALL_SYS))
 # What parses: no devices, whose kernels take minutes with this instrumentation, and nothing above.
 LIB_FUZZ := $(OBJ)/libfuzz.a
-$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,$(call rooms,quant model text spec) tools/baselines) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
+$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,$(call rooms,quant model text spec) tools/baselines) $(GATEWAY_SRC) $(CLIENT_SRC) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
 $(BUILD)/fuzz/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(LIB_FUZZ)
 	@mkdir -p $(@D)
 	$(call say,LINK  $@)

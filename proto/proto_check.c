@@ -335,17 +335,12 @@ static int completion_check(const Coordgen__V1__GenerateRequest *generate, Frame
     if (generate->answer_prefix && generate->has_add_generation_prompt && !generate->add_generation_prompt)
         return refuse(fault, "generate.answer_prefix",
                       "it stands behind the generation prompt: leave add_generation_prompt out");
-    if (generate->answer_prefix && generate->constraint)
-        return refuse(fault, "generate.answer_prefix",
-                      "a constraint holds for the whole answer from its first token on: leave one of the two out");
     if (generate->echo && is_chat)
         return refuse(fault, "generate.echo", "messages have no text of their own: send a prompt, or leave it out");
     if (generate->echo && generate->has_session)
         return refuse(fault, "generate.echo", "a session has its text with the service: leave one of the two out");
     if (generate->has_n && (!generate->n || generate->n > PROTO_CHOICES_MAX))
         return refuse(fault, "generate.n", "%" PRIu32 " answers: 1 to %d", generate->n, PROTO_CHOICES_MAX);
-    if (generate->has_n && generate->n > 1 && generate->has_session)
-        return refuse(fault, "generate.n", "a session goes on with one answer: leave n out, or fork the session");
     return 0;
 }
 
@@ -436,8 +431,13 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
         return r;
     switch (tokenize->input_case) {
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT:
-        if (tokenize->template_kwargs || tokenize->render_only)
-            return chat_only(tokenize->render_only ? "tokenize.render_only" : "tokenize.template_kwargs", fault);
+        if (tokenize->template_kwargs || tokenize->render_only || tokenize->answer_prefix ||
+            tokenize->has_thinking_tokens)
+            return chat_only(tokenize->render_only       ? "tokenize.render_only"
+                             : tokenize->template_kwargs ? "tokenize.template_kwargs"
+                             : tokenize->answer_prefix   ? "tokenize.answer_prefix"
+                                                         : "tokenize.thinking_tokens",
+                             fault);
         return chat_only_check("tokenize", tokenize->tools, tokenize->documents, tokenize->has_add_generation_prompt,
                                fault);
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES:
@@ -446,6 +446,13 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
                           "the chat template decides on special tokens: leave it out with messages");
         if (tokenize->render_only && tokenize->count_only)
             return refuse(fault, "tokenize.render_only", "the reply has no tokens to count: leave count_only out");
+        if (tokenize->answer_prefix && !*tokenize->answer_prefix)
+            return refuse(fault, "tokenize.answer_prefix", "the text is empty: leave it out");
+        if ((tokenize->answer_prefix || tokenize->has_thinking_tokens) && tokenize->has_add_generation_prompt &&
+            !tokenize->add_generation_prompt)
+            return refuse(fault, "tokenize.add_generation_prompt",
+                          "%s is in an answer that has begun: leave one of them out",
+                          tokenize->answer_prefix ? "answer_prefix" : "thinking_tokens");
         r = kwargs_check("tokenize", tokenize->template_kwargs, fault);
         return r ? r : messages_check("tokenize", tokenize->messages, fault);
     default:

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/system/c_library.h"
 #include "base/system/machine_limits.h"
 
 int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg) {
@@ -22,6 +23,20 @@ int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void 
     if (!r)
         (void)pthread_setname_np(*thread, name);
     return -r;
+}
+
+int thread_begin(Thread *thread, const char *name, void *(*fn)(void *), void *arg) {
+    int r = thread_start(&thread->it, name, fn, arg);
+
+    thread->is_started = !r;
+    return r;
+}
+
+int thread_end(Thread *thread, uint64_t timeout_ms) {
+    int r = thread_is_under_way(thread) ? c_library_join_within(thread->it, timeout_ms) : 0;
+
+    thread->is_joined = thread->is_started && !r;
+    return r;
 }
 
 void thread_cond_init(pthread_cond_t *cond) {

@@ -21,34 +21,16 @@ static int add_text(StrBuf *part, const ProtobufCBinaryData *text, const char **
     return 0;
 }
 
-static int begin_call(ClientAnswer *answer, const Coordgen__V1__ToolCallDelta *delta) {
-    ClientCall *call;
-
-    if (delta->index != answer->n_calls || answer->n_calls == CALLS_MAX)
-        return CLIENT_ANSWER_E_CALL;
-    if (answer->n_calls == answer->calls_room) {
-        const size_t room = answer->calls_room ? 2 * answer->calls_room : 4;
-        ClientCall *calls = reallocarray(answer->calls, room, sizeof(*calls));
-
-        if (!calls)
-            return CLIENT_ANSWER_E_MEMORY;
-        answer->calls = calls;
-        answer->calls_room = room;
-    }
-    call = &answer->calls[answer->n_calls++];
-    *call = (ClientCall){ .name = strdup(delta->name), .id = strdup(delta->id ? delta->id : "") };
-    return call->name && call->id ? 0 : CLIENT_ANSWER_E_MEMORY;
-}
-
 static int add_call(ClientAnswer *answer, const Coordgen__V1__ToolCallDelta *delta, CoordgenCallDelta *call) {
-    ClientCall *to;
-    int r = delta->name ? begin_call(answer, delta) : 0;
+    ListedCall *to;
 
-    if (r)
-        return r;
-    if (!answer->n_calls || delta->index != answer->n_calls - 1)
+    if (delta->name && (delta->index != answer->calls.n || answer->calls.n == CALLS_MAX))
         return CLIENT_ANSWER_E_CALL;
-    to = &answer->calls[answer->n_calls - 1];
+    if (delta->name && !call_list_begin(&answer->calls, delta->id ? delta->id : "", delta->name))
+        return CLIENT_ANSWER_E_MEMORY;
+    to = call_list_last(&answer->calls);
+    if (!to || delta->index != answer->calls.n - 1)
+        return CLIENT_ANSWER_E_CALL;
     *call = (CoordgenCallDelta){ .index = delta->index, .arguments_bytes = delta->arguments.len };
     if (delta->name) {
         call->name = to->name;
@@ -73,26 +55,20 @@ int client_answer_add(ClientAnswer *answer, const Coordgen__V1__GenerateDelta *d
 }
 
 CoordgenToolCall *client_answer_calls(const ClientAnswer *answer, bool *failedp) {
-    CoordgenToolCall *list = answer->n_calls ? calloc(answer->n_calls, sizeof(*list)) : NULL;
+    const CallList *calls = &answer->calls;
+    CoordgenToolCall *list = calls->n ? calloc(calls->n, sizeof(*list)) : NULL;
 
-    *failedp = answer->n_calls && !list;
-    for (size_t i = 0; list && i < answer->n_calls; i++)
-        list[i] = (CoordgenToolCall){
-            .id = answer->calls[i].id,
-            .name = answer->calls[i].name,
-            .arguments = answer->calls[i].arguments.data ? answer->calls[i].arguments.data : "",
-        };
+    *failedp = calls->n && !list;
+    for (size_t i = 0; list && i < calls->n; i++)
+        list[i] = (CoordgenToolCall){ .id = calls->calls[i].id,
+                                      .name = calls->calls[i].name,
+                                      .arguments = call_list_arguments(calls, i) };
     return list;
 }
 
 void client_answer_deinit(ClientAnswer *answer) {
     str_buf_deinit(&answer->text);
     str_buf_deinit(&answer->reasoning);
-    for (size_t i = 0; i < answer->n_calls; i++) {
-        free(answer->calls[i].id);
-        free(answer->calls[i].name);
-        str_buf_deinit(&answer->calls[i].arguments);
-    }
-    free(answer->calls);
+    call_list_deinit(&answer->calls);
     *answer = (ClientAnswer){ 0 };
 }

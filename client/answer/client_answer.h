@@ -5,18 +5,13 @@
 
 #include "base/strings/str_buf.h"
 #include "client/coordgen-client.h"
+#include "proto/call_list.h"
 #include "proto/coordgen.pb-c.h"
-
-typedef struct ClientCall {
-    char *id, *name;
-    StrBuf arguments;
-} ClientCall;
 
 typedef struct ClientAnswer { /* zero-initialised it is empty */
     StrBuf text;
     StrBuf reasoning;
-    ClientCall *calls; /* [n_calls] */
-    size_t n_calls, calls_room;
+    CallList calls;
 } ClientAnswer;
 
 enum {

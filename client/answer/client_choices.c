@@ -25,7 +25,7 @@ static void choice_fill(CoordgenChoice *to, const ClientAnswer *answer, const Co
         .text = answer->text.data ? answer->text.data : "",
         .text_bytes = answer->text.len_bytes,
         .reasoning = answer->reasoning.data ? answer->reasoning.data : "",
-        .n_tool_calls = answer->n_calls,
+        .n_tool_calls = answer->calls.n,
         .end_reason = (CoordgenEndReason)end->end_reason,
         .output_tokens = end->output_tokens,
         .reasoning_tokens = end->reasoning_tokens,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Constraints that were made lately, so that a schema which an app sends with each request is compiled once. Entries
- * are shared within a user alone. The least recently used ones go when there are too many. Used by one thread. */
+ * are shared within a user alone. The least recently used ones go when there are too many, or when memory is short. Any
+ * thread may call any function but init and deinit. */
 #ifndef COORDGEN_DAEMON_CONSTRAINT_CACHE_H
 #define COORDGEN_DAEMON_CONSTRAINT_CACHE_H
+
+#include <pthread.h>
 
 #include "base/queue.h"
 #include "engine/constraint/constraint_spec.h"
@@ -22,8 +25,9 @@ TAILQ_HEAD(ConstraintCacheList, ConstraintCacheEntry);
 typedef struct ConstraintCacheList ConstraintCacheList;
 
 typedef struct ConstraintCache {
-    ConstraintCacheList entries; /* the most recently used one first */
-    size_t n_bytes;
+    pthread_mutex_t lock;
+    ConstraintCacheList entries; /* lock; the most recently used one first */
+    size_t n_bytes;              /* lock */
 } ConstraintCache;
 
 void constraint_cache_init(ConstraintCache *cache);
@@ -33,6 +37,8 @@ Constraint *constraint_cache_find(ConstraintCache *cache, const ConstraintKey *k
                                   const ConstraintVocabulary *vocabulary);
 /* Keeps a reference to the constraint, in place of others. Without memory, or if it is too large, nothing is kept. */
 void constraint_cache_add(ConstraintCache *cache, const ConstraintKey *key, Constraint *constraint);
+/* Drops the least recently used constraint that no request has, because memory is short. false: there was none. */
+bool constraint_cache_drop_one(ConstraintCache *cache);
 /* Drops the constraints of models that were unloaded. */
 void constraint_cache_sweep(ConstraintCache *cache);
 

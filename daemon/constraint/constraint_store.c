@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/min_max.h"
-#include "base/system/c_library.h"
 #include "base/system/thread.h"
 #include "daemon/constraint/constraint_cache.h"
 #include "daemon/constraint/constraint_turns.h"
@@ -26,10 +25,9 @@ enum {
 
 struct ConstraintStore {
     AccountTable *accounts; /* const */
-    ConstraintCache cache;  /* thread, once it is started */
-    pthread_t thread;
-    bool is_started, is_joined; /* loop */
-    int fd;                     /* const */
+    ConstraintCache cache;  /* has a lock of its own */
+    Thread thread;          /* loop */
+    int fd;                 /* const */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -42,16 +40,30 @@ struct ConstraintStore {
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-/* Reserves memory to compile: no more than half of what is left, so that generations can begin meanwhile. */
+/* Reserves memory to compile: no more than half of what is left, so that generations can begin meanwhile. Where that is
+ * too little, constraints of earlier requests make way. */
 static int reserve(ConstraintStore *store, Bill *bill, GrammarLimits *limits, ErrText *err) {
-    const uint64_t room_bytes = MIN(account_own_room_bytes(store->accounts, ACCOUNT_ACTIVATIONS),
-                                    account_shared_room_bytes(store->accounts, ACCOUNT_ACTIVATIONS));
+    const uint64_t most_bytes = limits->memory_bytes_max;
 
-    limits->memory_bytes_max = (size_t)MIN(room_bytes / 2, (uint64_t)limits->memory_bytes_max);
-    if (limits->memory_bytes_max < COMPILE_BYTES_MIN ||
-        account_charge(store->accounts, ACCOUNT_ACTIVATIONS, bill, limits->memory_bytes_max))
-        return err_set(err, CONSTRAINT_SPEC_E_MEMORY, "no memory to compile the constraint");
-    return 0;
+    do {
+        const uint64_t room_bytes = MIN(account_own_room_bytes(store->accounts, ACCOUNT_ACTIVATIONS),
+                                        account_shared_room_bytes(store->accounts, ACCOUNT_ACTIVATIONS));
+
+        limits->memory_bytes_max = (size_t)MIN(room_bytes / 2, most_bytes);
+        if (limits->memory_bytes_max >= COMPILE_BYTES_MIN &&
+            !account_charge(store->accounts, ACCOUNT_ACTIVATIONS, bill, limits->memory_bytes_max))
+            return 0;
+    } while (constraint_cache_drop_one(&store->cache));
+    return err_set(err, CONSTRAINT_SPEC_E_MEMORY, "no memory to compile the constraint");
+}
+
+/* Charges a constraint. Those of earlier requests make way. 0, ACCOUNT_E_LIMIT. */
+static int charge(ConstraintStore *store, Constraint *constraint) {
+    int r = constraint_charge(constraint, store->accounts, ACCOUNT_ACTIVATIONS);
+
+    while (r && constraint_cache_drop_one(&store->cache))
+        r = constraint_charge(constraint, store->accounts, ACCOUNT_ACTIVATIONS);
+    return r;
 }
 
 static int compile(ConstraintStore *store, ConstraintErrand *errand, Grammar **grammarp) {
@@ -77,7 +89,7 @@ static int build(ConstraintStore *store, ConstraintErrand *errand, Grammar *gram
 
     if (!r)
         r = constraint_spec_build(&errand->spec, grammar, errand->engine, &errand->constraint, &errand->err);
-    if (!r && constraint_charge(errand->constraint, store->accounts, ACCOUNT_ACTIVATIONS)) {
+    if (!r && charge(store, errand->constraint)) {
         errand->constraint = constraint_unref(errand->constraint);
         r = err_set(&errand->err, CONSTRAINT_SPEC_E_MEMORY, "no memory for the constraint");
     }
@@ -162,25 +174,19 @@ int constraint_store_new(ConstraintStore **storep, AccountTable *accounts) {
 }
 
 int constraint_store_stop(ConstraintStore *store, uint64_t timeout_ms) {
-    int r;
-
-    if (!store->is_started || store->is_joined)
+    if (!thread_is_under_way(&store->thread))
         return 0;
     pthread_mutex_lock(&store->lock);
     store->is_stopping = true;
     pthread_cond_signal(&store->wake);
     pthread_mutex_unlock(&store->lock);
-    r = c_library_join_within(store->thread, timeout_ms);
-    if (r)
-        return r;
-    store->is_joined = true;
-    return 0;
+    return thread_end(&store->thread, timeout_ms);
 }
 
 ConstraintStore *constraint_store_free(ConstraintStore *store) {
     if (!store)
         return NULL;
-    assert(!store->is_started || store->is_joined);
+    assert(!thread_is_under_way(&store->thread));
     assert(TAILQ_EMPTY(&store->queue) && TAILQ_EMPTY(&store->done));
     constraint_cache_deinit(&store->cache);
     if (store->fd >= 0)
@@ -194,12 +200,11 @@ ConstraintStore *constraint_store_free(ConstraintStore *store) {
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 int constraint_store_submit(ConstraintStore *store, ConstraintErrand *errand) {
-    if (!store->is_started) {
-        int r = thread_start(&store->thread, "constraint", constraint_store_run, store);
+    if (!store->thread.is_started) {
+        int r = thread_begin(&store->thread, "constraint", constraint_store_run, store);
 
         if (r)
             return r;
-        store->is_started = true;
     }
     pthread_mutex_lock(&store->lock);
     constraint_turns_arrive(&store->turns, errand->uid);
@@ -246,8 +251,20 @@ ConstraintErrand *constraint_store_take(ConstraintStore *store) {
     return errand;
 }
 
+bool constraint_store_drop_one(ConstraintStore *store) {
+    return constraint_cache_drop_one(&store->cache);
+}
+
+bool constraint_store_drop(ConstraintStore *store) {
+    bool any = false;
+
+    while (constraint_cache_drop_one(&store->cache))
+        any = true;
+    return any;
+}
+
 void constraint_store_sweep(ConstraintStore *store) {
-    if (!store->is_started)
+    if (!store->thread.is_started)
         return;
     pthread_mutex_lock(&store->lock);
     store->wants_sweep = true;

@@ -6,7 +6,7 @@
 
 #include "daemon/constraint/constraint_errand.h"
 
-typedef struct ConstraintStore ConstraintStore; /* all functions: loop */
+typedef struct ConstraintStore ConstraintStore; /* functions without a mark: loop */
 
 int constraint_store_new(ConstraintStore **storep, AccountTable *accounts); /* 0 or -errno */
 /* Stops the thread after the errand at work. 0, or -ETIMEDOUT: it still runs. */
@@ -22,6 +22,10 @@ bool constraint_store_withdraw(ConstraintStore *store, ConstraintErrand *errand)
 int constraint_store_fd(const ConstraintStore *store);
 /* Takes an errand back that is done; NULL: there is none. */
 ConstraintErrand *constraint_store_take(ConstraintStore *store);
+/* Drops the constraint that was kept longest without use, or all that no request has, because memory is short. false:
+ * there was none. Any thread. */
+bool constraint_store_drop_one(ConstraintStore *store);
+bool constraint_store_drop(ConstraintStore *store);
 /* Lets the thread drop what it keeps of models that were unloaded. */
 void constraint_store_sweep(ConstraintStore *store);
 

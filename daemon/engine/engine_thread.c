@@ -30,10 +30,11 @@ struct EngineThread {
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    JobList small;        /* lock; all jobs but generations */
-    JobList arrived;      /* lock; generations without a turn so far */
-    bool stopping;        /* lock */
-    Histories *histories; /* engine thread, once set under the lock; NULL: none */
+    JobList small;                /* lock; all jobs but generations */
+    JobList arrived;              /* lock; generations without a turn so far */
+    bool stopping;                /* lock */
+    Histories *histories;         /* engine thread, once set under the lock; NULL: none */
+    ConstraintStore *constraints; /* as histories */
 
     Turns *turns;     /* engine thread, except for what turns.h allows elsewhere */
     uint64_t owed_ns; /* engine thread; time that interactive steps are due after the last small job */
@@ -106,7 +107,8 @@ static int load_code(int r) {
     return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
 }
 
-/* Loads an engine. If memory is short, histories and kept prompts are dropped: neither keeps a model out. */
+/* Loads an engine. If memory is short, kept constraints, histories and kept prompts are dropped: none of them keeps a
+ * model out. */
 static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     PrefixCache *cache = job->load.options.prefix_cache;
     int r;
@@ -114,6 +116,8 @@ static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, Err
     job->load.options.pool = thread->pool;
     job->load.options.heartbeat = &thread->n_beats;
     r = engine_new(&news->engine, &job->load.options, err);
+    if (r == ENGINE_E_MEMORY && thread->constraints && constraint_store_drop(thread->constraints))
+        r = engine_new(&news->engine, &job->load.options, err);
     if (r == ENGINE_E_MEMORY && thread->histories && histories_drop(thread->histories))
         r = engine_new(&news->engine, &job->load.options, err);
     if (r == ENGINE_E_MEMORY && cache && prefix_cache_kept_bytes(cache)) {
@@ -362,6 +366,13 @@ void engine_thread_use_histories(EngineThread *thread, Histories *histories) {
     pthread_mutex_lock(&thread->lock);
     thread->histories = histories;
     turns_use_histories(thread->turns, histories);
+    pthread_mutex_unlock(&thread->lock);
+}
+
+void engine_thread_use_constraints(EngineThread *thread, ConstraintStore *constraints) {
+    pthread_mutex_lock(&thread->lock);
+    thread->constraints = constraints;
+    turns_use_constraints(thread->turns, constraints);
     pthread_mutex_unlock(&thread->lock);
 }
 

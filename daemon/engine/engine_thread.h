@@ -4,14 +4,16 @@
 #ifndef COORDGEN_DAEMON_ENGINE_THREAD_H
 #define COORDGEN_DAEMON_ENGINE_THREAD_H
 
+#include "daemon/constraint/constraint_store.h"
 #include "daemon/engine/outbox.h"
 #include "daemon/history/histories.h"
 
 typedef struct EngineThread EngineThread;
 
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err);
-/* Sets the histories, before the first job: see turns.h. */
+/* Set the histories, and the constraints that are kept, before the first job: see turns.h. */
 void engine_thread_use_histories(EngineThread *thread, Histories *histories);
+void engine_thread_use_constraints(EngineThread *thread, ConstraintStore *constraints);
 void engine_thread_wake(EngineThread *thread); /* any thread: there are news in the histories */
 /* Cancels everything; the thread ends after its current step. Loop. 0, or -ETIMEDOUT: the thread still runs. */
 int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms);

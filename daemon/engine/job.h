@@ -38,10 +38,12 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_NO_INFILL,   /* a suffix for a model that cannot fill in */
     JOB_E_CANCELLED,
-    JOB_E_MODEL,   /* a model file that is corrupt or not supported */
-    JOB_E_ANSWER,  /* the answer does not fit a message */
-    JOB_E_COMPLEX, /* the constraint's grammar is too complex behind the answer so far */
-    JOB_E_SHORT,   /* max_tokens leaves no room for a whole text of the constraint */
+    JOB_E_MODEL,    /* a model file that is corrupt or not supported */
+    JOB_E_ANSWER,   /* the answer does not fit a message */
+    JOB_E_COMPLEX,  /* the constraint's grammar is too complex behind the answer so far */
+    JOB_E_DEAD_END, /* no token of the model goes on with the constraint's text */
+    JOB_E_PREFIX,   /* the constraint does not allow the text with which the answer begins */
+    JOB_E_SHORT,    /* max_tokens leaves no room for a whole text of the constraint */
 };
 
 #define JOB_CALL_ID_BYTES 9 /* of ids that the service makes: the length that Mistral's templates demand */
@@ -66,6 +68,11 @@ typedef struct JobMark {
     uint32_t choice; /* which of the answers */
 } JobMark;
 
+/* The counts of a prompt that is refused with JOB_E_TOO_LONG; 0: not counted. */
+typedef struct JobTooLong {
+    uint32_t n_tokens, limit_tokens;
+} JobTooLong;
+
 /* News of a job that the loop has not seen yet. Built under the outbox's lock; the loop takes and frees them whole. */
 typedef struct JobNews {
     bool started;
@@ -84,6 +91,7 @@ typedef struct JobNews {
     bool done;         /* the engine thread has released the job */
     int result;        /* 0, JOB_E_*, -errno */
     ErrText err;
+    JobTooLong too_long;
 } JobNews;
 
 /* The parts of a job by its kinds. The loop prepares them, and they are const until the job is done, if they do not say

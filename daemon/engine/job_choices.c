@@ -25,6 +25,7 @@ JobChoices *job_choices_new(Job *asked) {
         job->input.splits = asked->input.splits;
         job->generate = asked->generate;
         job->generate.options.sampler.seed += i;
+        job->generate.options.pin = NULL; /* a session goes on with the first answer */
         job->run.waits_since_ns = asked->run.waits_since_ns;
         job->run.asked = asked;
         job->run.choice = i;

@@ -18,8 +18,9 @@ struct JobChoices {
     uint32_t n;                         /* answers */
     _Atomic uint32_t n_left;            /* answers that have not ended; the loop reads it */
     JobChoiceEnd ends[JOB_CHOICES_MAX]; /* [n] */
-    int result;                         /* of the first answer that failed, with its text; 0: none has */
+    int result;                         /* of the first failure that counts, with its text; 0: none has failed */
     ErrText err;
+    bool has_failed; /* the request has: an answer has failed in a way that is not its own */
     DraftReport sum; /* the loop's */
     Job further[];   /* [n - 1] */
 };

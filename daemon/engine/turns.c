@@ -418,6 +418,10 @@ void turns_use_histories(Turns *turns, Histories *histories) {
     turns->histories = histories;
 }
 
+void turns_use_constraints(Turns *turns, ConstraintStore *constraints) {
+    turns->constraints = constraints;
+}
+
 void turns_add(Turns *turns, Job *job) {
     job->run.waits_since_ns = clock_now_ns();
     TAILQ_INSERT_TAIL(&turns->active, job, link);

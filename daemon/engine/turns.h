@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_TURNS_H
 #define COORDGEN_DAEMON_TURNS_H
 
+#include "daemon/constraint/constraint_store.h"
 #include "daemon/engine/outbox.h"
 #include "daemon/history/histories.h"
 
@@ -14,6 +15,8 @@ DEFINE_CLEANUP(Turns, turns_free)
 
 /* Sets the store of earlier answers, from which drafts come, before the first job. histories outlives the turns. */
 void turns_use_histories(Turns *turns, Histories *histories);
+/* Sets the store whose constraints make way when memory is short, before the first job. It outlives the turns. */
+void turns_use_constraints(Turns *turns, ConstraintStore *constraints);
 
 void turns_add(Turns *turns, Job *job); /* a generation that has just arrived */
 bool turns_have_work(const Turns *turns);

@@ -17,8 +17,12 @@ int turns_generation_code(int r) {
         return JOB_E_OPTIONS;
     case GENERATION_E_COMPLEX:
         return JOB_E_COMPLEX;
+    case GENERATION_E_DEAD_END:
+        return JOB_E_DEAD_END;
     case GENERATION_E_SHORT:
         return JOB_E_SHORT;
+    case GENERATION_E_PREFIX:
+        return JOB_E_PREFIX;
     default:
         return err_fold(r);
     }
@@ -71,13 +75,19 @@ GenerationOptions turns_options_within_share(const Turns *turns, Job *job) {
     return options;
 }
 
-/* Frees memory of earlier answers for a request that found none. The limit on keys and values is not theirs to meet. */
-static bool histories_make_way(Turns *turns, const Job *job) {
+/* Frees memory for a request that found none: of constraints that no request has, then of earlier answers. The limit on
+ * keys and values is not theirs to meet. @options: those of the generation. Return: whether anything was freed. */
+static bool others_make_way(Turns *turns, const Job *job, GenerationOptions *options) {
     const AccountTable *accounts = engine_accounts(job->engine);
 
-    return turns->histories &&
-           account_shared_room_bytes(accounts, ACCOUNT_KV) < account_own_room_bytes(accounts, ACCOUNT_KV) &&
-           histories_drop_one(turns->histories);
+    if (account_shared_room_bytes(accounts, ACCOUNT_KV) >= account_own_room_bytes(accounts, ACCOUNT_KV))
+        return false;
+    if (turns->constraints && constraint_store_drop_one(turns->constraints))
+        return true;
+    if (!turns->histories || !histories_drop_one(turns->histories))
+        return false;
+    options->speculation.history = NULL; /* the freed history may have been this one */
+    return true;
 }
 
 int turns_new_generation(Turns *turns, Job *job, const TokenList *prompt, GenerationOptions *options,
@@ -89,10 +99,8 @@ int turns_new_generation(Turns *turns, Job *job, const TokenList *prompt, Genera
         options->speculation.model = (DraftModel){ 0 };
         r = generation_new(generationp, job->engine, prompt->ids, prompt->n, options, err);
     }
-    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
-        options->speculation.history = NULL; /* the freed history may have been this one */
+    while (r == GENERATION_E_MEMORY && others_make_way(turns, job, options))
         r = generation_new(generationp, job->engine, prompt->ids, prompt->n, options, err);
-    }
     return r ? turns_generation_code(r) : 0;
 }
 
@@ -117,22 +125,44 @@ static GenerationEnd end_of(const JobChoices *choices) {
     return choices->ends[0].end;
 }
 
-/* Notes the end of one of several answers. An answer that fails ends the others. Return: whether all have ended. */
+/* Returns the end of an answer that fails for itself, while others go on; GENERATION_RUNNING: the failure is not its
+ * own. Keys and values are reserved before the first step, so only its constraint can lack memory. */
+static GenerationEnd own_failure(const Job *asked, int result) {
+    if (asked->texts.n)
+        return GENERATION_RUNNING;
+    return result == JOB_E_MEMORY                                ? GENERATION_END_MEMORY
+           : result == JOB_E_COMPLEX || result == JOB_E_DEAD_END ? GENERATION_END_COMPLEX
+                                                                 : GENERATION_RUNNING;
+}
+
+/* Notes why an answer has failed. A failure that is not the answer's own ends the others. */
+static void note_failure(Turns *turns, Job *asked, bool is_own, int result, const ErrText *err) {
+    JobChoices *choices = asked->run.choices;
+
+    if (choices->has_failed || (is_own && choices->result))
+        return;
+    choices->result = result;
+    choices->err = err ? *err : (ErrText){ 0 };
+    choices->has_failed = !is_own;
+    if (is_own)
+        return;
+    outbox_lock(turns->outbox);
+    job_cancel_answers(asked);
+    outbox_unlock(turns->outbox);
+}
+
+/* Notes the end of one of several answers. Return: whether all have ended. */
 static bool note_end(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err) {
     Job *asked = job_asked(job);
     JobChoices *choices = asked->run.choices;
     JobChoiceEnd *noted = &choices->ends[job->run.choice];
+    const GenerationEnd own = own_failure(asked, result);
     bool is_last;
 
     (void)outbox_release(turns->outbox, job, &noted->usage);
-    noted->end = end;
-    if (result && !choices->result) {
-        choices->result = result;
-        choices->err = err ? *err : (ErrText){ 0 };
-        outbox_lock(turns->outbox);
-        job_cancel_answers(asked);
-        outbox_unlock(turns->outbox);
-    }
+    noted->end = own ? own : end;
+    if (result)
+        note_failure(turns, asked, own != GENERATION_RUNNING, result, err);
     outbox_lock(turns->outbox);
     asked->news.usage = job_usage(asked);
     is_last = atomic_fetch_sub(&choices->n_left, 1) == 1;
@@ -142,13 +172,24 @@ static bool note_end(Turns *turns, Job *job, GenerationEnd end, int result, cons
     return is_last;
 }
 
+/* Whether the request fails: by a failure of all, or because each answer has failed for itself. */
+static bool has_failed(const JobChoices *choices) {
+    for (uint32_t i = 0; i < choices->n; i++)
+        if (choices->ends[i].end != GENERATION_END_MEMORY && choices->ends[i].end != GENERATION_END_COMPLEX)
+            return choices->has_failed;
+    return true;
+}
+
 void turns_end_answer(Turns *turns, Job *job, GenerationEnd end, int result, const ErrText *err) {
     Job *asked = job_asked(job);
     const JobChoices *choices = asked->run.choices;
 
     if (!choices)
         outbox_finish(turns->outbox, job, end, result, err);
-    else if (note_end(turns, job, end, result, err))
-        outbox_finish(turns->outbox, asked, choices->result ? GENERATION_RUNNING : end_of(choices), choices->result,
-                      &choices->err);
+    else if (!note_end(turns, job, end, result, err))
+        return;
+    else if (has_failed(choices))
+        outbox_finish(turns->outbox, asked, GENERATION_RUNNING, choices->result, &choices->err);
+    else
+        outbox_finish(turns->outbox, asked, end_of(choices), 0, NULL);
 }

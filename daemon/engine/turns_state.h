@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_TURNS_STATE_H
 #define COORDGEN_DAEMON_TURNS_STATE_H
 
+#include "daemon/constraint/constraint_store.h"
 #include "daemon/engine/outbox.h"
 #include "daemon/history/histories.h"
 
@@ -12,6 +13,7 @@ typedef struct Company Company;
 struct Turns {
     Outbox *outbox;               /* const */
     Histories *histories;         /* NULL: answers are not stored */
+    ConstraintStore *constraints; /* NULL: none are kept */
     JobList active;               /* in the order of their turns, without jobs of a begun step */
     Company *companies;           /* [2]: one runs, the other may have yielded */
     Company *parked;              /* the company that has yielded; NULL: none */

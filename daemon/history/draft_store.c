@@ -15,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/system/c_library.h"
 #include "base/system/thread.h"
 #include "daemon/history/draft_server.h"
 
@@ -27,9 +26,8 @@ struct DraftStore {
     DraftServer server; /* store thread, except for what its header allows elsewhere */
     void (*on_news)(void *arg);
     void *on_news_arg;
-    pthread_t thread;
-    bool is_started, is_joined; /* loop */
-    int fd;                     /* const; readable when there are answers */
+    Thread thread; /* loop */
+    int fd;        /* const; readable when there are answers */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -169,29 +167,19 @@ int draft_store_new(DraftStore **storep, const char *path, const DraftDbLimits *
 }
 
 int draft_store_start(DraftStore *store, void (*on_news)(void *arg), void *arg) {
-    int r;
-
     store->on_news = on_news;
     store->on_news_arg = arg;
-    r = thread_start(&store->thread, "draftdb", draft_store_run, store);
-    store->is_started = !r;
-    return r;
+    return thread_begin(&store->thread, "draftdb", draft_store_run, store);
 }
 
 int draft_store_stop(DraftStore *store, uint64_t timeout_ms) {
-    int r;
-
-    if (!store->is_started || store->is_joined)
+    if (!thread_is_under_way(&store->thread))
         return 0;
     pthread_mutex_lock(&store->lock);
     atomic_store(&store->server.is_stopping, true);
     pthread_cond_signal(&store->wake);
     pthread_mutex_unlock(&store->lock);
-    r = c_library_join_within(store->thread, timeout_ms);
-    if (r)
-        return r;
-    store->is_joined = true;
-    return 0;
+    return thread_end(&store->thread, timeout_ms);
 }
 
 static void free_list(DraftErrandList *list) {
@@ -206,7 +194,7 @@ static void free_list(DraftErrandList *list) {
 DraftStore *draft_store_free(DraftStore *store) {
     if (!store)
         return NULL;
-    assert(!store->is_started || store->is_joined);
+    assert(!thread_is_under_way(&store->thread));
     free_list(&store->queue);
     free_list(&store->news);
     free_list(&store->answers);

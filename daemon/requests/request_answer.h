@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a session keeps of an answer: its text, its thinking, and its calls of tools. */
+/* What a session keeps of an answer: its text, its thinking, and its calls of tools. If a request has several answers,
+ * the session keeps the first one. */
 #ifndef COORDGEN_DAEMON_REQUEST_ANSWER_H
 #define COORDGEN_DAEMON_REQUEST_ANSWER_H
 
 #include "base/strings/str_buf.h"
 #include "daemon/engine/job.h"
-
-typedef struct KeptCall {
-    char *id, *name;
-    StrBuf arguments;
-} KeptCall;
+#include "proto/call_list.h"
 
 typedef struct KeptAnswer { /* zero-initialised it is empty */
     StrBuf text, reasoning;
-    KeptCall *calls; /* [n_calls] */
-    size_t n_calls, room;
+    CallList calls;
     bool failed; /* something had no room: the answer cannot be kept */
 } KeptAnswer;
 
-/* Bytes of the texts that news bring. */
+/* Counts the bytes of the first answer's texts that news bring. */
 size_t kept_answer_bytes(const JobNews *news);
-/* Adds what news bring. Without memory the answer has failed. */
+/* Adds what news bring of the first answer. Without memory the answer has failed. */
 void kept_answer_add(KeptAnswer *answer, const JobNews *news);
 /* Makes the assistant's message of the answer, whose texts stay the answer's. The caller frees message->tool_calls.
  * 0 or -ENOMEM. */

@@ -17,6 +17,10 @@ Coordgen__V1__EndReason request_end_reason(GenerationEnd end) {
         return COORDGEN__V1__END_REASON__END_REASON_REPETITION;
     case GENERATION_END_CALLS:
         return COORDGEN__V1__END_REASON__END_REASON_TOOL_CALLS;
+    case GENERATION_END_MEMORY:
+        return COORDGEN__V1__END_REASON__END_REASON_NO_MEMORY;
+    case GENERATION_END_COMPLEX:
+        return COORDGEN__V1__END_REASON__END_REASON_TOO_COMPLEX;
     case GENERATION_END_PROMPT: /* of embeddings, which have no such message */
     case GENERATION_RUNNING:
         break;

@@ -8,6 +8,7 @@
 
 enum {
     PICK_ROWS = 1,          /* fuel of a token: its masks, and the ends behind the candidates */
+    BEHIND_ROWS = 8,        /* fuel to follow a text of the prompt, about 40 ms */
     CHARGE_BYTES = 1 << 18, /* memory is charged in such pieces */
 };
 
@@ -28,14 +29,17 @@ struct AnswerConstraint {
     Bill bill;
 };
 
-/* Charges what the run has grown. */
-static int charge(AnswerConstraint *answer) {
+size_t answer_constraint_missing_bytes(const AnswerConstraint *answer) {
     const size_t n_bytes = constraint_run_memory_bytes(answer->run);
 
-    if (n_bytes <= answer->bill.bytes)
-        return 0;
-    return account_charge(answer->accounts, ACCOUNT_ACTIVATIONS, &answer->bill,
-                          n_bytes - answer->bill.bytes + CHARGE_BYTES);
+    return n_bytes <= answer->bill.bytes ? 0 : n_bytes - answer->bill.bytes + CHARGE_BYTES;
+}
+
+/* Charges what the run has grown. */
+static int charge(AnswerConstraint *answer) {
+    const size_t n_bytes = answer_constraint_missing_bytes(answer);
+
+    return n_bytes ? account_charge(answer->accounts, ACCOUNT_ACTIVATIONS, &answer->bill, n_bytes) : 0;
 }
 
 int answer_constraint_new(AnswerConstraint **answerp, Constraint *constraint, uint32_t entry, bool ends_in_time,
@@ -74,6 +78,20 @@ AnswerConstraint *answer_constraint_free(AnswerConstraint *answer) {
     free(answer->mask);
     free(answer);
     return NULL;
+}
+
+int answer_constraint_begin_behind(AnswerConstraint *answer, uint32_t entry, const char *text, size_t n_bytes,
+                                   size_t *n_takenp) {
+    int r;
+
+    constraint_run_refuel(answer->run, BEHIND_ROWS);
+    r = constraint_run_start_behind(answer->run, entry, text, n_bytes, &answer->state, n_takenp);
+    return r ? r : charge(answer) ? -ENOBUFS : 0;
+}
+
+int answer_constraint_least_tokens(AnswerConstraint *answer, uint32_t *leastp) {
+    constraint_run_refuel(answer->run, BEHIND_ROWS);
+    return constraint_run_end_tokens(answer->run, answer->state, leastp);
 }
 
 int answer_constraint_begin_step(AnswerConstraint *answer, const uint32_t *tokens, size_t n) {
@@ -117,6 +135,14 @@ static int test(void *arg, uint32_t token) {
     return r == CONSTRAINT_E_REFUSED ? SAMPLER_FILTER_REFUSED : r == CONSTRAINT_E_TOO_COMPLEX ? -E2BIG : r;
 }
 
+static bool is_empty(const uint64_t *mask, size_t n_words) {
+    for (size_t w = 0; w < n_words; w++)
+        if (mask[w])
+            return false;
+    return true;
+}
+
+/* A vocabulary without a token for each byte may have no token that goes on: -ENODATA. */
 static int find_mask(void *arg, const uint64_t **maskp) {
     const PickWork *work = arg;
     AnswerConstraint *answer = work->answer;
@@ -124,6 +150,9 @@ static int find_mask(void *arg, const uint64_t **maskp) {
                              : constraint_run_mask(answer->run, work->from, answer->mask);
 
     *maskp = answer->mask;
+    if (!r && is_empty(answer->mask, TOKEN_MASK_WORDS(constraint_vocabulary_n_vocab(
+                                         constraint_vocabulary(constraint_run_constraint(answer->run))))))
+        return -ENODATA;
     return r > 0 ? -E2BIG : r;
 }
 
@@ -134,7 +163,10 @@ static int pick(PickWork *work, const SamplerRow *row, uint32_t *tokenp, Constra
 
     if (!r)
         r = constraint_run_advance(work->answer->run, work->from, *tokenp, nextp);
-    return r == -E2BIG ? CONSTRAINT_E_TOO_COMPLEX : r == CONSTRAINT_E_REFUSED ? err_raise(-EPROTO) : r;
+    return r == -E2BIG                 ? CONSTRAINT_E_TOO_COMPLEX
+           : r == -ENODATA             ? CONSTRAINT_E_DEAD_END
+           : r == CONSTRAINT_E_REFUSED ? err_raise(-EPROTO)
+                                       : r;
 }
 
 /**

@@ -18,9 +18,20 @@ int answer_constraint_new(AnswerConstraint **answerp, Constraint *constraint, ui
 AnswerConstraint *answer_constraint_free(AnswerConstraint *answer);
 DEFINE_CLEANUP(AnswerConstraint, answer_constraint_free)
 
+/* Lets the answer go on behind a text that its prompt has of it already; called once, before the first step. 0;
+ * CONSTRAINT_E_REFUSED: the constraint does not allow byte *n_takenp of the text; CONSTRAINT_E_TOO_COMPLEX; -errno;
+ * -ENOBUFS: the account has no room for the states. */
+int answer_constraint_begin_behind(AnswerConstraint *answer, uint32_t entry, const char *text, size_t n_bytes,
+                                   size_t *n_takenp);
+/* Counts the tokens of a short way from the answer so far to its end; UINT32_MAX: there is none. 0,
+ * CONSTRAINT_E_TOO_COMPLEX, -errno. */
+int answer_constraint_least_tokens(AnswerConstraint *answer, uint32_t *leastp);
+
 /* Prepares a step behind the answer tokens[n]. 0, CONSTRAINT_E_TOO_COMPLEX, -errno; -ENOBUFS: the account has no room
  * for the states. */
 int answer_constraint_begin_step(AnswerConstraint *answer, const uint32_t *tokens, size_t n);
+/* Returns the bytes that the account lacked for the states of the last step. */
+size_t answer_constraint_missing_bytes(const AnswerConstraint *answer);
 /* Run and state for drafts behind the answer; whoever uses the run refuels it first. */
 ConstraintRun *answer_constraint_run(const AnswerConstraint *answer);
 ConstraintState answer_constraint_state(const AnswerConstraint *answer);
@@ -31,7 +42,8 @@ ConstraintState answer_constraint_state(const AnswerConstraint *answer);
 uint32_t answer_constraint_pick(AnswerConstraint *answer, const SamplerRow *row, size_t index, uint32_t n_left);
 /* Whether no token may come behind the step's token number `index`, or it could not be sampled. */
 bool answer_constraint_is_last(const AnswerConstraint *answer, size_t index);
-/* Moves behind the next token that the step has sampled. 0; as answer_constraint_begin_step(). */
+/* Moves behind the next token that the step has sampled. 0; CONSTRAINT_E_DEAD_END; as
+ * answer_constraint_begin_step(). */
 int answer_constraint_take(AnswerConstraint *answer);
 
 /* Whether the answer taken so far is a whole text, to which nothing can be added. */

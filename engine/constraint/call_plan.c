@@ -75,6 +75,32 @@ static int add_section(CallPlanner *planner, uint32_t *firstp, uint32_t *lastp) 
     return r;
 }
 
+/* Returns the token of a mark before calls of a format that has them at the front of an answer, too. */
+static uint32_t other_mark(const CallPlanner *planner) {
+    const CallFormat *format = &planner->shape->format;
+
+    for (size_t i = 0; !planner->shape->start && i < format->n_starts; i++)
+        if (!format->starts[i].is_at_front)
+            return mark_token(planner, format->starts[i].text);
+    return TOKEN_NONE;
+}
+
+/* Adds an answer whose start mark is text, or whose calls have none. A mark that is a token, where the model may write
+ * it before its calls, leads to them. */
+static int add_answer(CallPlanner *planner, uint32_t *firstp) {
+    const uint32_t mark = other_mark(planner);
+    uint32_t calls, answer;
+    int r = add_grammar(planner, CALL_SCOPE_ANSWER, CONSTRAINT_END, firstp);
+
+    if (r || mark == TOKEN_NONE || planner->tools->choice.mode != CALL_MODE_AUTO)
+        return r;
+    answer = *firstp;
+    r = add_grammar(planner, CALL_SCOPE_CALLS, CONSTRAINT_END, &calls);
+    if (!r)
+        *firstp = constraint_plan_add_choice(planner->plan, mark, calls, answer);
+    return r;
+}
+
 int call_plan_add(ConstraintPlan *plan, const CallShape *shape, const CallTools *tools, const Tokenizer *tokenizer,
                   const GrammarLimits *limits, uint32_t *firstp, ErrText *err) {
     CallPlanner planner = { plan, shape, tools, tokenizer, limits, err };
@@ -85,7 +111,7 @@ int call_plan_add(ConstraintPlan *plan, const CallShape *shape, const CallTools 
     int r;
 
     if (start == TOKEN_NONE)
-        return add_grammar(&planner, CALL_SCOPE_ANSWER, CONSTRAINT_END, firstp);
+        return add_answer(&planner, firstp);
     r = add_section(&planner, &section, &last);
     if (r)
         return r;

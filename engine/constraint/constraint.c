@@ -181,6 +181,10 @@ Constraint *constraint_ref(Constraint *constraint) {
     return constraint;
 }
 
+bool constraint_is_shared(const Constraint *constraint) {
+    return atomic_load(&constraint->n_refs) > 1;
+}
+
 Constraint *constraint_unref(Constraint *constraint) {
     ConstraintPlan plan;
 

@@ -20,6 +20,9 @@ Constraint *constraint_ref(Constraint *constraint);
 Constraint *constraint_unref(Constraint *constraint); /* NULL is allowed; returns NULL */
 DEFINE_CLEANUP(Constraint, constraint_unref)
 
+/* Whether someone else has a reference, too. */
+bool constraint_is_shared(const Constraint *constraint);
+
 /* Returns the least number of tokens of a whole answer that begins at an entry, as far as it is known: no answer needs
  * more. */
 uint32_t constraint_least_tokens(const Constraint *constraint, uint32_t entry);

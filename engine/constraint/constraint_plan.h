@@ -19,6 +19,7 @@
 enum {
     CONSTRAINT_E_REFUSED = 1,     /* the constraint does not allow that token here */
     CONSTRAINT_E_TOO_COMPLEX = 2, /* a limit on fuel or memory is reached: SCHEMA_TOO_COMPLEX */
+    CONSTRAINT_E_DEAD_END = 4,    /* the text must go on, and no token of the vocabulary does so */
     CONSTRAINT_E_PLAN = 3,        /* the plan has no segment, or names one that it does not have; the text says which */
 };
 

@@ -3,6 +3,7 @@
 #include "engine/constraint/constraint_run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/min_max.h"
 #include "engine/constraint/constraint_private.h"
@@ -45,6 +46,7 @@ ConstraintRun *constraint_run_free(ConstraintRun *run) {
     free(run->matchers);
     free(run->scratch);
     free(run->taken);
+    free(run->prefix.text);
     constraint_unref(run->constraint);
     free(run);
     return NULL;
@@ -52,7 +54,7 @@ ConstraintRun *constraint_run_free(ConstraintRun *run) {
 
 size_t constraint_run_memory_bytes(const ConstraintRun *run) {
     const uint32_t n_vocab = constraint_vocabulary_n_vocab(run->constraint->vocabulary);
-    size_t n_bytes = sizeof(*run) + 2 * TOKEN_MASK_WORDS(n_vocab) * sizeof(*run->scratch);
+    size_t n_bytes = sizeof(*run) + run->prefix.n_bytes + 2 * TOKEN_MASK_WORDS(n_vocab) * sizeof(*run->scratch);
 
     for (uint32_t i = 0; i < run->constraint->n_sources; i++)
         n_bytes += sizeof(run->matchers[i]) + grammar_matcher_memory_bytes(run->matchers[i].it);
@@ -135,6 +137,69 @@ ConstraintState constraint_run_start_at(const ConstraintRun *run, uint32_t entry
     return constraint_run_enter(run, constraint_entry(run->constraint, entry));
 }
 
+/* --- an answer that has begun ------------------------------------------------------------------------------------- */
+
+/* Moves a state by one byte, or to the segment behind it that may take the byte: *is_takenp. 0, CONSTRAINT_E_*,
+ * -errno. */
+static int advance_byte(ConstraintRun *run, ConstraintState *statep, char byte, bool *is_takenp) {
+    const ConstraintSegment *segment = statep->segment == CONSTRAINT_END ? NULL : constraint_run_segment(run, *statep);
+    const GrammarState before = statep->grammar;
+    int r;
+
+    *is_takenp = false;
+    if (!segment || segment->kind == CONSTRAINT_TOKENS)
+        return CONSTRAINT_E_REFUSED;
+    *is_takenp = segment->kind == CONSTRAINT_FREE;
+    if (segment->kind == CONSTRAINT_CHOICE)
+        *statep = constraint_run_enter(run, segment->next);
+    if (segment->kind != CONSTRAINT_GRAMMAR)
+        return 0;
+    r = constraint_run_end_call(
+        run, segment,
+        grammar_matcher_advance_bytes(constraint_run_begin_call(run, segment), before, &byte, 1, &statep->grammar));
+    *is_takenp = !r;
+    if (!r)
+        *statep = constraint_run_settle(run, *statep);
+    if (r != CONSTRAINT_E_REFUSED || !grammar_matcher_is_end_allowed(run->matchers[segment->source].it, before))
+        return r;
+    *statep = constraint_run_enter(run, segment->next);
+    return 0;
+}
+
+/* Whether the state is at the begin of its segment, as far as it can be told. */
+static bool is_at_begin(const ConstraintRun *run, ConstraintState state) {
+    return state.segment == CONSTRAINT_END || state.grammar == begin_of(run, state.segment).grammar;
+}
+
+int constraint_run_start_behind(ConstraintRun *run, uint32_t entry, const char *text, size_t n_bytes,
+                                ConstraintState *statep, size_t *n_takenp) {
+    ConstraintState state = constraint_run_start_at(run, entry);
+    uint32_t n_moves = 0; /* since the last byte: a plan may have a circle of segments that are over at once */
+
+    run->prefix.text = malloc(n_bytes + 1);
+    if (!run->prefix.text)
+        return err_raise(-ENOMEM);
+    memcpy(run->prefix.text, text, n_bytes);
+    run->prefix.n_bytes = n_bytes;
+    run->prefix.segment = state.segment;
+    for (*n_takenp = 0; *n_takenp < n_bytes; n_moves++) {
+        bool is_taken;
+        int r = advance_byte(run, &state, text[*n_takenp], &is_taken);
+
+        if (r || n_moves > run->constraint->n_segments)
+            return r ? r : CONSTRAINT_E_REFUSED;
+        *n_takenp += is_taken;
+        n_moves = is_taken ? 0 : n_moves;
+        if (state.segment != run->prefix.segment || is_at_begin(run, state))
+            run->prefix.from = *n_takenp;
+        run->prefix.segment = state.segment;
+    }
+    *statep = state;
+    return 0;
+}
+
+/* --- fewer states ------------------------------------------------------------------------------------------------- */
+
 int constraint_run_renew(ConstraintRun *run, const uint32_t *tokens, size_t n, ConstraintState *statep) {
     const ConstraintSegment *segment = NULL;
 
@@ -153,6 +218,12 @@ int constraint_run_renew(ConstraintRun *run, const uint32_t *tokens, size_t n, C
             continue;
         constraint_run_refuel(run, RENEW_ROWS);
         grammar = grammar_matcher_start(matcher->it);
+        if (statep->segment == run->prefix.segment && statep->count == n && run->prefix.text)
+            r = constraint_run_end_call(run, segment,
+                                        grammar_matcher_advance_bytes(constraint_run_begin_call(run, segment), grammar,
+                                                                      run->prefix.text + run->prefix.from,
+                                                                      run->prefix.n_bytes - run->prefix.from,
+                                                                      &grammar));
         for (size_t at = n - MIN(statep->count, n); at < n && !r; at++)
             r = constraint_run_end_call(
                 run, segment,

@@ -34,6 +34,12 @@ int constraint_run_renew(ConstraintRun *run, const uint32_t *tokens, size_t n, C
 
 ConstraintState constraint_run_start(const ConstraintRun *run);
 ConstraintState constraint_run_start_at(const ConstraintRun *run, uint32_t entry); /* an entry of the plan */
+/* Finds the state of an answer that has begun with a text, which the run copies. The text is followed byte by byte, for
+ * text is never a control token: where only such a token may come, the text is refused. Called once, before the first
+ * token. 0; CONSTRAINT_E_REFUSED: *n_takenp bytes are allowed, the next one is not; CONSTRAINT_E_TOO_COMPLEX;
+ * -errno. */
+int constraint_run_start_behind(ConstraintRun *run, uint32_t entry, const char *text, size_t n_bytes,
+                                ConstraintState *statep, size_t *n_takenp);
 /* Advances by a token of any kind; this is also how a single candidate is tested. An end token leads to CONSTRAINT_END
  * where the answer may end. 0: *nextp is the state behind it; CONSTRAINT_E_REFUSED; CONSTRAINT_E_TOO_COMPLEX;
  * -errno. */

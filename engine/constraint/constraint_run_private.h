@@ -8,12 +8,21 @@ typedef struct RunMatcher {
     size_t first_bytes; /* its memory when the run began */
 } RunMatcher;
 
+/* A text with which the answer had begun before its first token. */
+typedef struct RunPrefix {
+    char *text; /* [n_bytes]; NULL: none */
+    size_t n_bytes;
+    uint32_t segment; /* where the text ends */
+    size_t from;      /* bytes before that segment */
+} RunPrefix;
+
 struct ConstraintRun {
     Constraint *constraint;
     RunMatcher *matchers; /* of the constraint's sources */
     uint64_t *scratch;    /* a mask */
     uint64_t *taken;      /* a mask: tokens with which a grammar goes on before what follows it */
     uint64_t fuel;
+    RunPrefix prefix;
 };
 
 static inline const ConstraintSegment *constraint_run_segment(const ConstraintRun *run, ConstraintState state) {

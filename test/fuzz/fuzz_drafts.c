@@ -40,6 +40,12 @@ typedef struct FuzzModel {
     bool was_busy;
 } FuzzModel;
 
+/* A grammar of pairs of tokens: refuses some tokens behind each, and forces runs behind every fourth. */
+typedef struct FuzzGrammar {
+    uint8_t how;
+    uint8_t last; /* of the text */
+} FuzzGrammar;
+
 /* A generation, and its sources once more, to be asked alone. */
 typedef struct Generation {
     DraftReport report;
@@ -53,6 +59,7 @@ typedef struct Generation {
     Drafter drafters[5]; /* no ops: memory was refused */
     SpeculationControl control;
     FuzzModel model;
+    FuzzGrammar grammar;
     SpecLab lab;
     uint64_t n_verified;
     DraftTree tree;
@@ -150,6 +157,51 @@ static float model_cost_ms(const void *self, uint32_t n_rows) {
     return n_rows % (1 + model->how % 4u) ? 0 : 1 + (float)(n_rows * (model->how / 16u)) / 8;
 }
 
+static bool grammar_takes(const FuzzGrammar *grammar, uint8_t before, uint8_t token) {
+    return (before + 3u * token + grammar->how) % 8 != 5;
+}
+
+/* Returns the token that is forced behind another, which may be refused. */
+static uint8_t grammar_next(const FuzzGrammar *grammar, uint8_t before) {
+    return (uint8_t)(before * 5u + grammar->how);
+}
+
+static DraftGrammarState grammar_state(uint8_t token) {
+    return (DraftGrammarState){ { token, UINT64_C(0x5eed) } };
+}
+
+static DraftGrammarState grammar_root(void *self) {
+    return grammar_state(((const FuzzGrammar *)self)->last);
+}
+
+static bool grammar_advance(void *self, const DraftGrammarState *at, uint32_t token, DraftGrammarState *nextp) {
+    CHECK(at->words[0] < KINDS && at->words[1] == 0x5eed);
+    *nextp = grammar_state(byte_of(token));
+    return grammar_takes(self, (uint8_t)at->words[0], byte_of(token));
+}
+
+static void grammar_forced(void *self, const DraftGrammarState *at, const uint32_t *path, uint32_t n_path,
+                           DraftForced *forced) {
+    const FuzzGrammar *grammar = self;
+    uint8_t token = (uint8_t)at->words[0];
+
+    CHECK(n_path < GRAMMAR_PLACES_MAX && (!n_path || byte_of(path[n_path - 1]) == token));
+    forced->n = 0;
+    while (token % 4 != 1 && forced->n < 1u + grammar->how % GRAMMAR_FORCED_MAX) {
+        const uint8_t next = grammar_next(grammar, token);
+
+        if (!grammar_takes(grammar, token, next))
+            break;
+        forced->tokens[forced->n++] = token_of(token = next);
+    }
+}
+
+static const DraftGrammarOps grammar_ops = { grammar_root, grammar_advance, grammar_forced };
+
+static bool has_grammar(const Generation *generation) {
+    return speculator_sources(generation->speculator) >> SPECULATION_GRAMMAR & 1;
+}
+
 static void begin_generation(Run *run) {
     Generation *generation = &run->generation;
     SpeculatorOptions options = { .sources = run->sources, .report = &generation->report, .nodes_max = NODES_MAX };
@@ -163,6 +215,9 @@ static void begin_generation(Run *run) {
     generation->model.ops =
         (DraftModelOps){ model_follow, model_expand, model_cost_ms, 1 + run->how % 128u, run->how & 1 };
     options.model = (DraftModel){ &generation->model.ops, &generation->model };
+    generation->grammar.how = run->how;
+    if (run->sources >> SPECULATION_GRAMMAR & 1)
+        options.grammar = (DraftGrammar){ &grammar_ops, &generation->grammar };
     CHECK(!speculator_new(&run->accounts, &options, &generation->speculator));
     if (!drafter_sam_new(&run->accounts, &generation->sam))
         generation->drafters[0] = (Drafter){ &drafter_sam_ops, generation->sam };
@@ -196,7 +251,7 @@ static void append(Run *run, const uint32_t *tokens, uint32_t n) {
             drafter->ops = NULL; /* the source may be asked no more */
     }
     for (uint32_t i = 0; i < n; i++)
-        generation->text[generation->n++] = byte_of(tokens[i]);
+        generation->grammar.last = generation->text[generation->n++] = byte_of(tokens[i]);
     generation->has_tree = false;
 }
 
@@ -239,6 +294,12 @@ static void check_node(const Generation *generation, const DraftTree *tree, uint
         CHECK(credit.source < _SPECULATION_N && credit.bucket < DRAFT_BUCKETS && credit.rank < DRAFT_RANKS);
         CHECK(!(seen >> credit.source & 1) && speculator_sources(generation->speculator) >> credit.source & 1);
         seen |= 1u << credit.source;
+    }
+    if (has_grammar(generation) && !generation->lab.policy) { /* published policies know of no grammar */
+        const uint8_t before = parent ? byte_of(parent->token) : generation->grammar.last;
+
+        CHECK(grammar_takes(&generation->grammar, before, byte_of(node->token)));
+        CHECK(!(seen >> SPECULATION_GRAMMAR & 1) || byte_of(node->token) == grammar_next(&generation->grammar, before));
     }
     for (uint32_t j = 0; j < i; j++)
         CHECK(tree->nodes[j].parent != node->parent || tree->nodes[j].token != node->token);

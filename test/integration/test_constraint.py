@@ -128,6 +128,29 @@ class Constrained(DaemonCase):
         self.assertTrue(given.done.ended_in_time)
         self.assertEqual(given.done.end_reason, pb.END_REASON_END_TOKEN)
 
+    def test_an_answer_that_has_begun(self):
+        """The schema holds for the beginning that the client gives and for what the model adds."""
+        connection, begun = self.connect(), '{"name": "Ada", "age": '
+        for sampling in (dict(temperature=0), SAMPLED):
+            plain = connection.generate(ask(sampling=sampling, answer_prefix=begun, speculation="off", **constraint()))
+            value = json.loads(begun + plain.text.decode())
+            self.assertEqual((value["name"], sorted(value)), ("Ada", ["age", "likes", "name"]))
+            self.assertTrue(18 <= value["age"] <= 99)
+            drafted = connection.generate(ask(sampling=sampling, answer_prefix=begun, **constraint()))
+            self.assertEqual(outcome(drafted), outcome(plain))
+        several = connection.generate(ask(sampling=SAMPLED, answer_prefix=begun, n=2, **constraint()))
+        for i in range(2):
+            json.loads(begun + b"".join(delta.text for delta in several.deltas if delta.choice == i).decode())
+        whole = connection.generate(ask(answer_prefix=begun + '30, "likes": ["tea"]}', **constraint()))
+        self.assertEqual((whole.text, whole.done.end_reason), (b"", pb.END_REASON_END_TOKEN))
+        error = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.generate,
+                                   ask(answer_prefix='{"name": "ada', **constraint()))
+        self.assertEqual(error.field, "generate.answer_prefix")
+        self.assertIn("allows 10 of the 13 bytes", error.message)
+        error = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.generate,
+                                   ask(3, answer_prefix=begun, **constraint()))
+        self.assertEqual(error.field, "generate.max_tokens")
+
     def test_stop_strings(self):
         """The client may cut a constrained text where it likes."""
         given = self.connect().generate(ask(stop=['"age"'], **constraint(compact=True)))

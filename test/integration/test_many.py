@@ -139,9 +139,25 @@ class Choices(Refusals, DaemonCase):
     def test_refused(self):
         self.refused(prompt(TEXT, n=0), "generate.n", "0 answers: 1 to 16")
         self.refused(prompt(TEXT, n=17), "generate.n", "17 answers: 1 to 16")
+
+    def test_a_session_goes_on_with_the_first(self):
+        """Messages and raw prompts: the next turn is behind answer 0, whatever the others said."""
         connection = self.connect()
         session = connection.open_session()
-        self.refused(prompt(TEXT, n=2, session=session), "generate.n", "a session goes on with one answer", connection=connection)
+        options = dict(sampling=DRAWN, end_repetition=True)
+        first = connection.generate(chat("Name a river.", N, n=3, session=session, **options))
+        texts = [text.decode() for text, _, _ in answers(first)]
+        self.assertGreater(len(set(texts)), 1)
+        second = connection.generate(chat("Another one?", N, session=session, **options))
+        said = [("user", "Name a river."), ("assistant", texts[0]), ("user", "Another one?")]
+        rendered = connection.call(tokenize=pb.TokenizeRequest(messages=messages_of(said))).tokenize.tokens
+        self.assertEqual(second.tokens, connection.generate(ids(rendered, N, **options)).tokens)
+        self.assertGreater(second.done.usage.cached_tokens, 0)
+        raw = connection.open_session()
+        first = connection.generate(prompt(TEXT, N, n=2, session=raw, sampling=DRAWN))
+        second = connection.generate(prompt(" The keeper", N, session=raw, sampling=DRAWN))
+        self.assertEqual(second.tokens, connection.generate(
+            prompt(TEXT + answers(first)[0][0].decode() + " The keeper", N, sampling=DRAWN)).tokens)
 
 
 class Memory(Refusals, DaemonCase):
@@ -204,8 +220,8 @@ class Prompts(Refusals, DaemonCase):
         marked = connection.generate(chat(said, answer_prefix="<|im_end|>"))
         self.assertEqual(marked.done.usage.prompt_tokens, len(rendered) + len(connection.tokenize("<|im_end|>")))
         self.refused(prompt(TEXT, answer_prefix="a"), "generate.answer_prefix", "only an answer to messages")
-        self.refused(chat(TEXT, answer_prefix="{", constraint=pb.Constraint(json_schema="{}")), "generate.answer_prefix",
-                     "a constraint holds for the whole answer")
+        self.refused(chat(TEXT, answer_prefix="{", constraint=pb.Constraint(regex="[a-z]+")), "generate.answer_prefix",
+                     "the constraint allows 0 of the 1 bytes")
         self.refused(chat(TEXT, answer_prefix=""), "generate.answer_prefix", "the text is empty")
         self.refused(chat(TEXT, answer_prefix="a", add_generation_prompt=False), "generate.answer_prefix",
                      "behind the generation prompt")

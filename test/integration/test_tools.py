@@ -25,11 +25,11 @@ REQUIRED, NAMED = pb.TOOL_CHOICE_MODE_REQUIRED, pb.TOOL_CHOICE_MODE_NAMED
 ONE = pb.ToolChoice(mode=REQUIRED, single=True)
 
 
-def calls_of(generated):
+def calls_of(generated, choice=0):
     """The calls of an answer, from its deltas: (id, name, arguments)."""
     calls = []
     for delta in generated.deltas:
-        if delta.HasField("call") and delta.part == pb.ANSWER_PART_CALL:
+        if delta.choice == choice and delta.HasField("call") and delta.part == pb.ANSWER_PART_CALL:
             if delta.call.HasField("name"):
                 assert delta.call.index == len(calls)
                 calls.append([delta.call.id, delta.call.name, b""])
@@ -84,6 +84,21 @@ class Hermes(Checks, DaemonCase):
             (_, name, arguments), = calls_of(generated)
             self.assertEqual(name, "get_weather")
             self.assertFits(name, arguments)
+
+    def test_several_answers(self):
+        """Each answer has calls of its own, as a request of its own would have them."""
+        options = dict(tools=TOOLS, tool_choice=ONE)
+        several = self.connect().generate(chat("Weather in Rome?", 80, n=2, sampling=dict(temperature=1.2, seed=3), **options))
+        self.assertEqual([end.tool_calls for end in several.done.choices], [1, 1])
+        self.assertEqual(several.done.tool_calls, 2)
+        ids = set()
+        for i in range(2):
+            alone = self.connect().generate(chat("Weather in Rome?", 80, sampling=dict(temperature=1.2, seed=3 + i), **options))
+            (id, name, arguments), = calls_of(several, i)
+            self.assertFits(name, arguments)
+            self.assertEqual((name, arguments), calls_of(alone)[0][1:])
+            ids.add(id)
+        self.assertEqual(len(ids), 2)
 
     def test_no_calls(self):
         """With none, and without split, calls are text."""

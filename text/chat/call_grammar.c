@@ -221,6 +221,8 @@ static GrammarPart scope_part(Writer *w, CallScope scope) {
     switch (scope) {
     case CALL_SCOPE_ANSWER:
         return w->shape->start ? marked_answer(w) : front_answer(w);
+    case CALL_SCOPE_CALLS:
+        return joined_calls(w);
     case CALL_SCOPE_SECTION:
         return section(w);
     case CALL_SCOPE_BODY:

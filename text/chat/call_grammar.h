@@ -10,6 +10,7 @@
 /* Which part of an answer a grammar is for. Marks that are tokens stand outside of grammars. */
 typedef enum CallScope {
     CALL_SCOPE_ANSWER,    /* the whole answer, with marks that are text */
+    CALL_SCOPE_CALLS,     /* calls alone */
     CALL_SCOPE_SECTION,   /* from behind the start mark on, with the end mark as text */
     CALL_SCOPE_BODY,      /* from behind the start mark up to the end mark */
     CALL_SCOPE_NAME,      /* a plain name, where one tool alone may be called */

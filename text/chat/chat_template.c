@@ -122,6 +122,10 @@ uint64_t chat_template_memory_bytes(const ChatTemplate *chat) {
            (chat->tool_jinja ? jinja_template_memory_bytes(chat->tool_jinja) : 0);
 }
 
+const char *chat_template_text(const ChatTemplate *chat, size_t *len_bytesp) {
+    return chat->jinja ? jinja_template_source(chat->jinja, len_bytesp) : NULL;
+}
+
 unsigned int chat_template_takes(const ChatTemplate *chat) {
     unsigned int takes = 0;
 

@@ -160,7 +160,7 @@ static void test_proto_check_completions(void **state) {
     good.generate.session = 5;
     expect(&good, 0, "");
     good.generate.n = 2;
-    expect(&good, PROTO_CHECK_E_VALUE, "generate.n");
+    expect(&good, 0, "");
     good.generate.has_n = good.generate.has_session = false;
     good.generate.answer_prefix = text_empty;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
@@ -172,7 +172,7 @@ static void test_proto_check_completions(void **state) {
     constraint.form_case = COORDGEN__V1__CONSTRAINT__FORM_REGEX;
     constraint.regex = text_x;
     good.generate.constraint = &constraint;
-    expect(&good, PROTO_CHECK_E_VALUE, "generate.answer_prefix");
+    expect(&good, 0, "");
     good.generate.constraint = NULL;
     good.generate.suffix = text_empty;
     expect(&good, PROTO_CHECK_E_VALUE, "generate.suffix");

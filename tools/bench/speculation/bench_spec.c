@@ -70,7 +70,8 @@ static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t m
         .user = user_of(request, mode),
         .no_reuse = true,
         .sampler = options->sampler,
-        .constraint = { .it = request->constraint, .may_be_cut = true },
+        .ignore_end = bench->modes[mode]->is_free,
+        .constraint = { .it = bench->modes[mode]->is_free ? NULL : request->constraint, .may_be_cut = true },
         .speculation = spec_mode_speculation(bench->modes[mode], &options->spec, &lab),
     };
     int r;
@@ -106,7 +107,7 @@ static int answer_request(SpecBench *bench, size_t index, ErrText *err) {
         r = answer_in_mode(bench, request, mode, bench->run->options->output_tokens, traced, err);
     }
     for (size_t i = 0; i < bench->n_modes && !r; i++) {
-        r = spec_answer_compare(&bench->answers[i], &bench->answers[SPEC_PLAIN], err);
+        r = bench->modes[i]->is_free ? 0 : spec_answer_compare(&bench->answers[i], &bench->answers[SPEC_PLAIN], err);
         if (r)
             err_prefix(err, "task '%s', request '%s', mode '%s'", scores[i].task, request->id, scores[i].mode);
         else

@@ -22,6 +22,7 @@ const SpecMode spec_modes[SPEC_MODES_MAX] = {
     { .name = "auto", .sources = SPECULATION_AUTO },
     { .name = "no-grammar", .sources = SPECULATION_AUTO & ~SOURCE(GRAMMAR), .is_extra = true },
     { .name = "grammar", .sources = SOURCE(GRAMMAR), .is_extra = true },
+    { .name = "free", .is_extra = true, .is_free = true },
 };
 
 static int unknown(const char *name, size_t len, ErrText *err) {

@@ -6,7 +6,7 @@
 #include "engine/generation.h"
 
 enum {
-    SPEC_MODES_MAX = 10,
+    SPEC_MODES_MAX = 11,
     SPEC_PLAIN = 0 /* reference of all other modes */
 };
 
@@ -15,6 +15,8 @@ typedef struct SpecMode {
     uint32_t sources; /* bits 1 << SpeculationSource */
     bool is_baseline; /* runs as published: one chain, no control */
     bool is_extra;    /* runs only where it is named: it says something of rows with schemas */
+    bool is_free;     /* answers without the rows' schemas and without an end: what a token costs then; its tokens are
+                       * others than those of the other modes */
 } SpecMode;
 
 extern const SpecMode spec_modes[SPEC_MODES_MAX];

@@ -44,7 +44,7 @@ const CommandOption spec_options[] = {
       .verbs = OF_ALL },
     { { "modes", 0, "NAME,...",
         "spec: plain, pld, sam, calibration, table, reuse, history, auto (default: these); of rows with\n"
-        "schemas no-grammar, grammar" },
+        "schemas no-grammar, grammar, free (plain, without the schemas)" },
       .set = set_modes,
       AT(spec.modes),
       .verbs = "spec" },

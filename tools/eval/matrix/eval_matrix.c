@@ -16,6 +16,7 @@
 #include "tools/eval/matrix/matrix_company.h"
 #include "tools/eval/matrix/matrix_npu.h"
 #include "tools/eval/matrix/matrix_output.h"
+#include "tools/eval/matrix/matrix_prompt.h"
 #include "tools/eval/matrix/matrix_way.h"
 
 extern char **environ;
@@ -23,24 +24,6 @@ extern char **environ;
 #define N_RUNS 2 /* greedy, seeded */
 /* Least tokens of an answer that must have had drafts, since the prompt repeats itself. */
 #define DRAFTED_TOKENS_MIN 16
-/* Tokens of the prompts. Both end 18 rows behind a page of the cache and a chunk of 32. The brief one is for runs that
- * would take minutes. */
-#define PROMPT_WHOLE 530
-#define PROMPT_BRIEF 82
-
-/* The project's own words, long enough that the largest chunk of the matrix cuts them. */
-static const char passage[] =
-    "The harbour office kept two clocks. One hung over the counter, where the captains could see it, and was wound "
-    "every morning by the clerk who came first; the other stood in the back room beside the tide tables and was never "
-    "touched. When the two disagreed, and they did so more often than anyone liked to say, the rule was simple: the "
-    "ships went by the clock in front and the ledger went by the clock behind. A stranger would have called it a "
-    "mistake. The clerks called it a boundary, because a ship wants to know how late it is, and a ledger wants to know "
-    "what came first.\n\n"
-    "In the winter of the long fog a young engineer was sent to put an end to it. She measured both clocks for a "
-    "month, wrote down each difference, and found that neither was wrong by itself: the one in front was warmed by the "
-    "stove, the one behind was cooled by the river wall, and both kept excellent time for the room they stood in. "
-    "\"You do not have two clocks,\" she told them, \"you have one clock and two temperatures.\" So they moved the "
-    "stove. ";
 
 typedef struct Cell {
     Isa isa;
@@ -51,6 +34,7 @@ typedef struct Cell {
     size_t way;            /* way of drafting (matrix_way.h) */
     uint32_t with_percent; /* per cent of the layers in memory plus 1; 0: all layers */
     const MatrixNpu *npu;  /* setup on the npu device; NULL: the cpu device */
+    bool has_schema;       /* answers are JSON that fits a schema, also those of the company */
 } Cell;
 
 typedef struct Matrix {
@@ -62,7 +46,7 @@ typedef struct Matrix {
     EvalModel draft; /* the model once more as a draft model, from the first cell that needs it */
     DraftPair *pair;
     TokenList prompt;
-    MatrixOutput golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
+    MatrixOutput golden[N_RUNS], brief_golden[N_RUNS], schema_golden[N_RUNS]; /* by the cell's prompt and schema */
     size_t n_cells, n_different;
     json_t *rows;
 } Matrix;
@@ -71,6 +55,7 @@ static void matrix_deinit(Matrix *matrix) {
     for (size_t i = 0; i < N_RUNS; i++) {
         matrix_output_deinit(&matrix->golden[i]);
         matrix_output_deinit(&matrix->brief_golden[i]);
+        matrix_output_deinit(&matrix->schema_golden[i]);
     }
     token_list_deinit(&matrix->prompt);
     if (matrix->is_open)
@@ -187,6 +172,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     ExitPruning pruning = { .exit = &exit, .mode = way->pruning }, others_pruning = pruning;
     SpecLab lab = *spec_lab_of(way->speculation.lab), others_lab = lab;
     _cleanup_(draft_timeline_free) DraftModel model = { 0 };
+    _cleanup_(constraint_unrefp) Constraint *constraint = NULL;
     _cleanup_(company_leave) Company company = { .engine = engine,
                                                  .prompt = &matrix->prompt,
                                                  .speculation = matrix_way_speculation(way, engine) };
@@ -208,6 +194,11 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
         r = cancel_some(matrix, engine, err);
     if (!r && reuse)
         r = run_before(matrix, cell, fork ? &parent : NULL, err);
+    if (!r && cell->has_schema)
+        r = matrix_schema(engine, &constraint, err);
+    company.constraint = constraint;
+    options.constraint = (GenerationConstraint){ .it = constraint, .may_be_cut = true };
+    options.ignore_end = !constraint;
     options.no_reuse = !reuse;
     options.speculation = company.speculation;
     options.speculation.lab = &lab;
@@ -277,16 +268,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     matrix->is_open = true;
     if (cell->with_percent && !engine_info(matrix->model.engine)->weights.n_streamed_layers)
         return err_set(err, -EPROTO, "all layers are in memory");
-    if (matrix->prompt.n)
-        return 0;
-    /* The prompt repeats the passage until it exceeds the largest chunk. */
-    while (!r && matrix->prompt.n < PROMPT_WHOLE) {
-        r = tokenizer_encode(engine_tokenizer(matrix->model.engine), passage, sizeof(passage) - 1, 0, &matrix->prompt,
-                             err);
-    }
-    if (!r && matrix->prompt.n > PROMPT_WHOLE)
-        matrix->prompt.n = PROMPT_WHOLE;
-    return r;
+    return matrix_prompt(engine_tokenizer(matrix->model.engine), &matrix->prompt, err);
 }
 
 /* --- after a restart: the same run in a process of its own, handed over in a file --------------------------------- */
@@ -354,13 +336,16 @@ static bool is_chosen(const Matrix *matrix, const Cell *cell) {
         return true;
     if (!strcmp(cells, "npu"))
         return cell->npu;
+    if (!strcmp(cells, "schema"))
+        return cell->has_schema;
     return !strcmp(cells, "few") ? is_of_few(cell) : !strcmp(cells, cell->company);
 }
 
 static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err) {
     static const char *const run_names[N_RUNS] = { "greedy", "seeded" };
-    MatrixOutput outputs[N_RUNS] = { 0 },
-                 *golden = cell->n_prompt == PROMPT_BRIEF ? matrix->brief_golden : matrix->golden;
+    MatrixOutput outputs[N_RUNS] = { 0 }, *golden = cell->has_schema                 ? matrix->schema_golden
+                                                    : cell->n_prompt == PROMPT_BRIEF ? matrix->brief_golden
+                                                                                     : matrix->golden;
     char where[160] = "";
     bool different = false;
     uint64_t start_ns;
@@ -411,18 +396,19 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json.is_wanted)
-        json_array_append_new(
-            matrix->rows,
-            json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i, s:s}", "isa", isa_name(cell->isa), "threads",
-                      (int)cell->threads, "chunk", (int)cell->chunk_tokens, "prompt", (int)cell->n_prompt, "company",
-                      cell->company, "drafts", matrix_ways[cell->way].name, "same", !different, "where", where,
-                      "memory_percent", (int)memory_percent(cell), "npu", cell->npu ? cell->npu->name : ""));
+        json_array_append_new(matrix->rows,
+                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i, s:s, s:b}", "isa",
+                                        isa_name(cell->isa), "threads", (int)cell->threads, "chunk",
+                                        (int)cell->chunk_tokens, "prompt", (int)cell->n_prompt, "company",
+                                        cell->company, "drafts", matrix_ways[cell->way].name, "same", !different,
+                                        "where", where, "memory_percent", (int)memory_percent(cell), "npu",
+                                        cell->npu ? cell->npu->name : "", "schema", cell->has_schema));
     else
-        printf("%-11s %7u %6" PRIu32 " %6zu %5" PRIu32 "%%  %-16s %-10s  %s %6.1f s%s%s%s%s\n", isa_name(cell->isa),
+        printf("%-11s %7u %6" PRIu32 " %6zu %5" PRIu32 "%%  %-16s %-10s  %s %6.1f s%s%s%s%s%s\n", isa_name(cell->isa),
                cell->threads, cell->chunk_tokens, cell->n_prompt, memory_percent(cell), cell->company,
                matrix_ways[cell->way].name, different ? "DIFFERENT" : "same     ",
                (double)(clock_now_ns() - start_ns) / 1e9, cell->npu ? "  npu: " : "", cell->npu ? cell->npu->name : "",
-               different ? "  " : "", where);
+               cell->has_schema ? "  JSON of a schema" : "", different ? "  " : "", where);
     fflush(stdout);
     return 0;
 }
@@ -448,8 +434,33 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
         if (matrix->options->matrix.full || !cells[i].is_long)
             r = run_cell(matrix,
                          &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_WHOLE, cells[i].way,
-                                  cells[i].percent + 1, NULL },
+                                  cells[i].percent + 1, NULL, false },
                          true, err);
+    return r;
+}
+
+/* Runs cells whose answers are constrained: what the grammar refuses is cut from trees, what it forces is drafted. */
+static int run_constrained(Matrix *matrix, Isa isa, ErrText *err) {
+    static const struct ConstrainedCell {
+        const char *company;
+        size_t way;
+        uint32_t with_percent;
+        bool is_long; /* with --full only */
+    } cells[] = {
+        { "alone", WAY_PLAIN, 0, false },         { "sharing steps", WAY_TREE, 0, false },
+        { "making way", WAY_TREE, 0, false },     { "fork", WAY_SMALL_TREE, 0, false },
+        { "prefix reuse", WAY_CHAIN, 0, false },  { "between others", WAY_PLAIN, 0, true },
+        { "making way", WAY_PLAIN, 0, true },     { "alone", WAY_OURS, 0, true },
+        { "making way", WAY_TREE, 40 + 1, true },
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(cells) && !r; i++)
+        if (matrix->options->matrix.full || !cells[i].is_long)
+            r = run_cell(matrix,
+                         &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_BRIEF, cells[i].way,
+                                  cells[i].with_percent, NULL, true },
+                         !i || cells[i].with_percent, err);
     return r;
 }
 
@@ -461,7 +472,7 @@ static int run_npu(Matrix *matrix, Isa isa, ErrText *err) {
         if (matrix->options->matrix.full || !matrix_npus[i].is_long)
             r = run_cell(matrix,
                          &(Cell){ isa, 2, MATRIX_NPU_CHUNK, matrix_npus[i].company, PROMPT_WHOLE, matrix_npus[i].way, 0,
-                                  &matrix_npus[i] },
+                                  &matrix_npus[i], false },
                          true, err);
     return r;
 }
@@ -480,48 +491,56 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (isa_present(isa))
             best = isa;
-    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, WAY_PLAIN, 0, NULL }, true,
-                 err);
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, WAY_PLAIN, 0, NULL, false },
+                 true, err);
     for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, WAY_PLAIN, 0, NULL },
+        r = run_cell(matrix,
+                     &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, WAY_PLAIN, 0, NULL, false },
                      false, err);
     for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_TREE, 0, NULL },
+        r = run_cell(matrix,
+                     &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_TREE, 0, NULL, false },
                      false, err);
     /* A draft model only makes other trees; rows that end early are left out of steps that are shared or make way. */
     for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
         if (full || !strcmp(drafting[i], "sharing steps"))
-            r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_OURS, 0, NULL },
+            r = run_cell(matrix,
+                         &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_OURS, 0, NULL, false },
                          false, err);
     for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
         if (full || !strcmp(drafting[i], "sharing steps") || !strcmp(drafting[i], "making way"))
-            r = run_cell(matrix,
-                         &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_PRUNED, 0, NULL },
-                         false, err);
+            r = run_cell(
+                matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_PRUNED, 0, NULL, false },
+                false, err);
     for (size_t way = WAY_TREE + 1; way < WAY_N && !r; way++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0, NULL }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0, NULL, false },
+                     false, err);
     if (!r)
         r = run_streamed(matrix, best, err);
     if (!r)
+        r = run_constrained(matrix, best, err);
+    if (!r)
         r = run_npu(matrix, best, err);
     if (!r) /* room for few drafts */
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_TREE, 0, NULL }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_TREE, 0, NULL, false }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
         if (chunks[i] != ENGINE_CHUNK_DEFAULT) /* the first cell has this chunk */
-            r = run_cell(
-                matrix,
-                &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
-                false, err);
+            r = run_cell(matrix,
+                         &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN,
+                                  0, NULL, false },
+                         false, err);
     /* Pipelines with as many groups as threads, with more, and without groups. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
                      &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
-                              PROMPT_WHOLE, WAY_PLAIN, 0, NULL },
+                              PROMPT_WHOLE, WAY_PLAIN, 0, NULL, false },
                      true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_PLAIN, 0, NULL }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_PLAIN, 0, NULL, false }, true,
+                     err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, WAY_PLAIN, 0, NULL }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, WAY_PLAIN, 0, NULL, false }, false,
+                     err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
@@ -529,13 +548,14 @@ static int run_cells(Matrix *matrix, ErrText *err) {
             if (!full && isa == ISA_SCALAR && threads == 1)
                 continue; /* threads do not depend on the instructions, and these kernels take long */
             if (!full)    /* a chunk size that cuts the prompt unevenly */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0, NULL, false },
                              isa != (int)best || threads != 2, err);
             if (!r && threads == 2 && (full || isa != ISA_SCALAR)) /* test_tree_step has trees of all */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_TREE, 0, NULL }, full,
-                             err);
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_TREE, 0, NULL, false },
+                             full, err);
             for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0, NULL },
+                r = run_cell(matrix,
+                             &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0, NULL, false },
                              !i, err);
         }
     }
@@ -553,7 +573,8 @@ static int run_dump(Matrix *matrix, ErrText *err) {
                   options->matrix.brief ? PROMPT_BRIEF : PROMPT_WHOLE,
                   WAY_PLAIN,
                   0,
-                  NULL };
+                  NULL,
+                  false };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
@@ -604,7 +625,7 @@ int eval_matrix(const EvalOptions *options) {
     if (options->matrix.cells && matrix.n_cells == 1)
         return eval_fail(
             options,
-            "--cells is all, few, npu (with a package of static activations), or a company of the matrix, as "
+            "--cells is all, few, schema, npu (with a package of static activations), or a company of the matrix, as "
             "'sharing steps', not '%s'",
             options->matrix.cells);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)

@@ -10,7 +10,8 @@ static int company_arrive(Company *company, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(company->others); i++) {
         GenerationOptions options = {
             .max_tokens = (uint32_t)(5 + 8 * i),
-            .ignore_end = true,
+            .ignore_end = !company->constraint,
+            .constraint = { .it = company->constraint, .may_be_cut = true },
             .no_reuse = true,
             .sampler = SAMPLER_OPTIONS_GREEDY,
             .speculation = company->speculation,

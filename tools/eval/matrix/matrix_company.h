@@ -12,6 +12,7 @@ typedef struct Company {
     Engine *engine;
     const TokenList *prompt;
     GenerationSpeculation speculation; /* settings of the tested generation */
+    Constraint *constraint;            /* of the tested generation, which has the reference; NULL: none */
     size_t n_steps;                    /* shared ones */
     size_t n_borders;                  /* borders between operators at which tested steps made way */
 } Company;

@@ -72,10 +72,29 @@ static void test_thread_none_left(void **state) {
     assert_int_equal(sigismember(&after, SIGTERM), 0);
 }
 
+/* An owner ends its thread once; a thread that does not end is told. */
+static void test_thread_of_an_owner(void **state) {
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    Thread thread = { 0 };
+
+    assert_int_equal(thread_end(&thread, 0), 0); /* it was never started */
+    assert_false(thread_is_under_way(&thread));
+    pthread_mutex_lock(&lock);
+    assert_int_equal(thread_begin(&thread, "owned", wait_for_lock, &lock), 0);
+    assert_true(thread_is_under_way(&thread));
+    assert_int_equal(thread_end(&thread, 1), -ETIMEDOUT);
+    assert_true(thread_is_under_way(&thread));
+    pthread_mutex_unlock(&lock);
+    assert_int_equal(thread_end(&thread, 600000), 0);
+    assert_true(thread.is_started && thread.is_joined && !thread_is_under_way(&thread));
+    assert_int_equal(thread_end(&thread, 0), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_thread_signals),
         cmocka_unit_test(test_thread_name),
+        cmocka_unit_test(test_thread_of_an_owner),
         cmocka_unit_test(test_thread_none_left),
     };
 

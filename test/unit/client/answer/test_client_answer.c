@@ -97,7 +97,7 @@ static void test_client_answer_calls(void **state) {
     assert_int_equal(add_call(&answer, 8, NULL, "\xff", &call), CLIENT_ANSWER_E_TEXT);
     calls = client_answer_calls(&answer, &failed);
     assert_false(failed);
-    assert_int_equal(answer.n_calls, 9);
+    assert_int_equal(answer.calls.n, 9);
     assert_string_equal(calls[8].name, "sum");
     assert_string_equal(calls[8].id, "id9");
     assert_string_equal(calls[8].arguments, "{\"n\":1}");

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -260,6 +261,61 @@ static void test_the_cache_is_bounded(void **state) {
     constraint_cache_deinit(&cache);
 }
 
+/* Constraints that requests have used make way where memory is short, those first that were not used for longest. */
+static void test_the_cache_makes_way(void **state) {
+    Fixture *fixture = *state;
+    Constraint *constraints[3], *used;
+    ConstraintCache cache;
+
+    constraint_cache_init(&cache);
+    for (uint32_t i = 0; i < 3; i++) {
+        constraints[i] = plain_constraint(fixture, "c");
+        keep(&cache, constraints[i], ADA, i);
+    }
+    assert_false(constraint_cache_drop_one(&cache)); /* all of them are in use */
+    used = constraints[1];
+    constraint_unref(constraints[0]);
+    constraint_unref(constraints[2]);
+    assert_true(is_kept(&cache, used, ADA, 0)); /* used again */
+    assert_true(constraint_cache_drop_one(&cache));
+    assert_false(is_kept(&cache, used, ADA, 2));
+    assert_true(is_kept(&cache, used, ADA, 0));
+    assert_true(constraint_cache_drop_one(&cache));
+    assert_false(is_kept(&cache, used, ADA, 0));
+    assert_false(constraint_cache_drop_one(&cache));
+    assert_true(is_kept(&cache, used, ADA, 1));
+    constraint_cache_deinit(&cache);
+    constraint_unref(used);
+}
+
+/* A constraint for which there is no room is made in the place of kept ones, but not of one in use. */
+static void test_kept_ones_make_way_for_a_new_one(void **state) {
+    Fixture *fixture = *state;
+    AccountTable *accounts = &fixture->tiny.accounts;
+    _cleanup_(constraint_unrefp) Constraint *in_use = constraint_for(fixture, ADA, "[c-f]{3}");
+    const uint64_t before_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_ACTIVATIONS]);
+    const size_t kept_bytes = constraint_memory_bytes(in_use);
+    uint32_t n_kept = (10u << 20) / (uint32_t)kept_bytes;
+    uint64_t limit_bytes = accounts->limit_bytes[ACCOUNT_ACTIVATIONS];
+
+    for (uint32_t i = 0; i < n_kept; i++) {
+        char pattern[16];
+
+        snprintf(pattern, sizeof(pattern), "[c-z]{%u}", i + 1);
+        constraint_unref(constraint_for(fixture, ADA, pattern));
+    }
+    assert_true(atomic_load(&accounts->used_bytes[ACCOUNT_ACTIVATIONS]) > before_bytes + (8 << 20));
+    accounts->limit_bytes[ACCOUNT_ACTIVATIONS] = atomic_load(&accounts->used_bytes[ACCOUNT_ACTIVATIONS]) + (1 << 20);
+    constraint_unref(constraint_for(fixture, BOB, "c"));
+    assert_true(atomic_load(&accounts->used_bytes[ACCOUNT_ACTIVATIONS]) <
+                accounts->limit_bytes[ACCOUNT_ACTIVATIONS] - (1 << 20));
+    constraint_unref(constraint_for(fixture, ADA, "[c-f]{3}"));
+    accounts->limit_bytes[ACCOUNT_ACTIVATIONS] = limit_bytes;
+    assert_true(constraint_store_drop(fixture->store));
+    assert_false(constraint_store_drop_one(fixture->store));
+    assert_int_equal(atomic_load(&accounts->used_bytes[ACCOUNT_ACTIVATIONS]), before_bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_user_keeps_what_was_compiled, setup, teardown),
@@ -268,6 +324,8 @@ int main(void) {
         cmocka_unit_test(test_users_take_turns),
         cmocka_unit_test_setup_teardown(test_withdrawn, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_cache_is_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_cache_makes_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_kept_ones_make_way_for_a_new_one, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

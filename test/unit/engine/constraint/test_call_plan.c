@@ -27,6 +27,12 @@ static const CallShape marked = { .start = "<call>",
                                   .joint = "\n",
                                   .name_key = "name",
                                   .arguments_key = "arguments" },
+                       fronted = { .format = { .starts = { { .text = "{", .is_at_front = true }, { .text = "<call>" } },
+                                               .n_starts = 2 },
+                                   .pad = "",
+                                   .joint = "; ",
+                                   .name_key = "name",
+                                   .arguments_key = "arguments" },
                        infixed = { .start = "<call>", .pad = "", .joint = "", .infix = "</call>" };
 
 static PartsVocab plain, tokens;
@@ -137,6 +143,18 @@ static void test_call_plan_front(void **state) {
     expect(call_formats_generic, automatic, false, "{\"tool\": 1}", true);
 }
 
+/* A mark that is a token may stand before calls that need none: from there on only calls may come. */
+static void test_call_plan_front_with_a_mark(void **state) {
+    expect(&fronted, automatic, true, CALL NOW "; " SUM, true);
+    expect(&fronted, automatic, true, NOW, true);
+    expect(&fronted, automatic, true, "Any text.", true);
+    expect(&fronted, automatic, true, CALL "A", false);
+    expect(&fronted, automatic, true, CALL "{\"name\": \"o", false);
+    expect(&fronted, at_most_one, true, CALL NOW ";", false);
+    expect(&fronted, required, true, CALL, false);
+    expect(&fronted, automatic, false, "<call>" NOW, true); /* the letters of a mark that is no token are text */
+}
+
 /* An infix that is a token divides the grammar if one tool may be called; with several it is text. */
 static void test_call_plan_infix(void **state) {
     expect(&infixed, named, true, CALL "now" CALL_END "{}", true);
@@ -176,8 +194,11 @@ static void test_call_plan_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call_plan_marks_of_tokens), cmocka_unit_test(test_call_plan_marks_of_text),
-        cmocka_unit_test(test_call_plan_front),           cmocka_unit_test(test_call_plan_infix),
+        cmocka_unit_test(test_call_plan_marks_of_tokens),
+        cmocka_unit_test(test_call_plan_marks_of_text),
+        cmocka_unit_test(test_call_plan_front),
+        cmocka_unit_test(test_call_plan_infix),
+        cmocka_unit_test(test_call_plan_front_with_a_mark),
         cmocka_unit_test(test_call_plan_refused),
     };
 

@@ -393,11 +393,82 @@ static void test_runs_agree(void **state) {
     assert_memory_equal(a, b, sizeof(a));
 }
 
-/* A run that has met too many states forgets them and goes on. */
-static void test_states_are_forgotten(void **state) {
+/* --- answers that have begun -------------------------------------------------------------------------------------- */
+
+/* Returns the bytes of a text that a plan allows; the state behind all of them, if it allows them, is *statep. */
+static size_t begin_behind(ConstraintRun *run, const char *text, ConstraintState *statep) {
+    size_t n_taken = 0;
+    int r;
+
+    constraint_run_refuel(run, 10);
+    r = constraint_run_start_behind(run, 0, text, strlen(text), statep, &n_taken);
+    assert_true(r == 0 || r == CONSTRAINT_E_REFUSED);
+    assert_int_equal(!r, n_taken == strlen(text));
+    return n_taken;
+}
+
+/* A text that the prompt has already leads where its bytes lead as tokens, and goes on as far as the plan allows. */
+static void test_answers_that_have_begun(void **state) {
+    static const struct {
+        Constraint *(*plan)(void);
+        const char *text;
+        size_t n_taken;
+    } cases[] = {
+        { regex_plan, "hello33he", 9 },
+        { regex_plan, "hellox", 5 },
+        { regex_plan, "aaaa33x123", 10 },
+        { thinking_plan, "Any text.", 9 },
+        { calls_plan, "[1] is text", 11 },
+        { row_plan, "aabcbcxyz", 9 },
+        { row_plan, "xyz", 3 },
+        { row_plan, "ab", 2 },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_(constraint_unrefp) Constraint *constraint = cases[i].plan();
+        _cleanup_(constraint_run_freep) ConstraintRun *begun = NULL, *run = NULL;
+        uint64_t a[TOKEN_MASK_WORDS(PADDED)], b[TOKEN_MASK_WORDS(PADDED)];
+        ConstraintState at, behind;
+
+        assert_int_equal(constraint_run_new(&begun, constraint), 0);
+        assert_int_equal(constraint_run_new(&run, constraint), 0);
+        assert_int_equal(begin_behind(begun, cases[i].text, &behind), cases[i].n_taken);
+        if (cases[i].text[cases[i].n_taken] || cases[i].plan == thinking_plan) /* whose tokens are counted */
+            continue;
+        at = constraint_run_start(run);
+        for (const char *byte = cases[i].text; *byte; byte++)
+            at = FOLLOW(run, at, (uint8_t)*byte);
+        assert_int_equal(constraint_run_mask(run, at, a), 0);
+        assert_int_equal(constraint_run_mask(begun, behind, b), 0);
+        assert_memory_equal(a, b, sizeof(a));
+    }
+}
+
+/* Only control tokens may come, or nothing: no text begins such an answer, or goes on with it. */
+static void test_answers_that_cannot_have_begun(void **state) {
+    const uint32_t marks[] = { MARK };
+    ConstraintState at;
+
+    for (int is_end = 0; is_end < 2; is_end++) {
+        _cleanup_(constraint_unrefp) Constraint *constraint = NULL;
+        _cleanup_(constraint_run_freep) ConstraintRun *run = NULL, *whole = NULL;
+        ConstraintPlan plan = { 0 };
+        const uint32_t last = is_end ? CONSTRAINT_END : constraint_plan_add_tokens(&plan, marks, 1, CONSTRAINT_END);
+
+        plan.start = add_regex(&plan, "ab", last);
+        constraint = finish(&plan);
+        assert_int_equal(constraint_run_new(&run, constraint), 0);
+        assert_int_equal(begin_behind(run, "abc", &at), 2);
+        assert_int_equal(constraint_run_new(&whole, constraint), 0);
+        assert_int_equal(begin_behind(whole, "ab", &at), 2);
+        assert_int_equal(constraint_run_is_complete(whole, at), is_end);
+    }
+}
+
+/* A run that has met too many states forgets them and goes on; begun: text that the prompt has of the answer. */
+static void check_forgotten(const char *begun, const uint32_t *answer, size_t n) {
     _cleanup_(constraint_unrefp) Constraint *constraint = NULL;
     _cleanup_(constraint_run_freep) ConstraintRun *run = NULL;
-    const uint32_t answer[] = { 'a', 'b', 'b', 'a' };
     uint64_t before[TOKEN_MASK_WORDS(PADDED)], after[TOKEN_MASK_WORDS(PADDED)];
     ConstraintPlan plan = { 0 };
     ConstraintState at, other;
@@ -409,7 +480,10 @@ static void test_states_are_forgotten(void **state) {
     assert_int_equal(constraint_run_new(&run, constraint), 0);
     constraint_run_refuel(run, 1000);
     first_bytes = constraint_run_memory_bytes(run);
-    at = other = FOLLOW(run, constraint_run_start(run), answer[0], answer[1], answer[2], answer[3]);
+    at = constraint_run_start(run);
+    if (begun)
+        assert_int_equal(begin_behind(run, begun, &at), strlen(begun));
+    at = other = follow(run, at, answer, n);
     assert_int_equal(constraint_run_mask(run, at, before), 0);
     for (int i = 0; i < 200000 && constraint_run_memory_bytes(run) < first_bytes + (14 << 20); i++) {
         constraint_run_refuel(run, 10);
@@ -418,11 +492,17 @@ static void test_states_are_forgotten(void **state) {
     }
     most_bytes = constraint_run_memory_bytes(run);
     assert_true(most_bytes > first_bytes + (12 << 20));
-    assert_int_equal(constraint_run_renew(run, answer, 4, &at), 0);
+    assert_int_equal(constraint_run_renew(run, answer, n, &at), 0);
     assert_true(constraint_run_memory_bytes(run) < most_bytes / 4);
-    assert_int_equal(at.count, 4);
+    assert_int_equal(at.count, n);
     assert_int_equal(constraint_run_mask(run, at, after), 0);
     assert_memory_equal(before, after, sizeof(before));
+}
+
+static void test_states_are_forgotten(void **state) {
+    check_forgotten(NULL, (const uint32_t[]){ 'a', 'b', 'b', 'a' }, 4);
+    check_forgotten("abb", (const uint32_t[]){ 'a', 'b' }, 2);
+    check_forgotten("abb", NULL, 0);
 }
 
 /* Without fuel nothing is said; with fuel the same call goes on. */
@@ -453,6 +533,7 @@ int main(void) {
         cmocka_unit_test(test_thinking_has_a_limit),      cmocka_unit_test(test_thinking_ends_for_the_answer),
         cmocka_unit_test(test_calls_come_again),          cmocka_unit_test(test_forced_tokens),
         cmocka_unit_test(test_plans_are_checked),         cmocka_unit_test(test_runs_agree),
+        cmocka_unit_test(test_answers_that_have_begun),   cmocka_unit_test(test_answers_that_cannot_have_begun),
         cmocka_unit_test(test_states_are_forgotten),      cmocka_unit_test(test_fuel),
     };
 

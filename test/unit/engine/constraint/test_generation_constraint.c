@@ -72,19 +72,26 @@ static char *text_of(const Given *given) {
     return str_buf_steal(&text);
 }
 
-/* Whether a text is whole. */
-static bool fits(const Constraint *constraint, const Given *given) {
+/* Whether a text is whole; begun: what stands before the tokens, or NULL. */
+static bool fits_behind(const Constraint *constraint, const char *begun, const Given *given) {
     _cleanup_(constraint_run_freep) ConstraintRun *run = NULL;
     ConstraintState at;
+    size_t n_taken;
 
     assert_int_equal(constraint_run_new(&run, (Constraint *)(uintptr_t)constraint), 0);
     at = constraint_run_start(run);
+    if (begun && constraint_run_start_behind(run, 0, begun, strlen(begun), &at, &n_taken))
+        return false;
     for (size_t i = 0; i < given->n; i++) {
         constraint_run_refuel(run, 10);
         if (constraint_run_advance(run, at, given->ids[i], &at))
             return false;
     }
     return constraint_run_is_end_allowed(run, at);
+}
+
+static bool fits(const Constraint *constraint, const Given *given) {
+    return fits_behind(constraint, NULL, given);
 }
 
 static void test_drafts_change_nothing(void **state) {
@@ -147,6 +154,94 @@ static void test_ends_in_time(void **state) {
     assert_false(given.usage.ended_in_time || fits(constraint, &given));
     options.ignore_end = true;
     assert_int_equal(generation_new(&generation, tiny.engine, prompt, N_PROMPT, &options, &err), GENERATION_E_OPTIONS);
+}
+
+/* The constraint holds for the text with which an answer has begun and for what follows, with drafts and without. */
+static void test_a_beginning(void **state) {
+    static const char *const texts[] = { "qqqw", "t28cdcdqq", "cd" };
+    _cleanup_(constraint_unrefp) Constraint *constraint =
+        constraint_of(tiny.engine, CONSTRAINT_FORM_REGEX, words, false);
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        for (int sampled = 0; sampled < 2; sampled++) {
+            Given plain, drafted;
+            GenerationOptions options = options_of(&plain, constraint, 20, sampled, false);
+
+            options.constraint.prefix = texts[i];
+            options.constraint.prefix_bytes = strlen(texts[i]);
+            given_run(&plain, given_begin(tiny.engine, N_PROMPT, &options));
+            if (!fits_behind(constraint, texts[i], &plain))
+                fail_msg("%s: %s", texts[i], text_of(&plain));
+            assert_false(i < 2 && fits(constraint, &plain));
+            options = options_of(&drafted, constraint, 20, sampled, true);
+            options.constraint.prefix = texts[i];
+            options.constraint.prefix_bytes = strlen(texts[i]);
+            given_run(&drafted, given_begin(tiny.engine, N_PROMPT, &options));
+            given_check_same(&drafted, &plain);
+        }
+}
+
+/* A beginning that the constraint refuses, or that leaves no way to an end, is told before anything is computed. */
+static void test_a_beginning_refused(void **state) {
+    static const struct {
+        const char *begun;
+        uint32_t max_tokens;
+        int r;
+        const char *text;
+    } cases[] = {
+        { "qqw", 20, GENERATION_E_PREFIX, "allows 2 of the 3 bytes" },
+        { "qqqwt3", 20, GENERATION_E_PREFIX, "cannot write an end" }, /* no token is a digit */
+        { "qq", 2, GENERATION_E_SHORT, "takes 3" },
+        { "qq", 3, 0, "" },
+    };
+    _cleanup_(constraint_unrefp) Constraint *constraint =
+        constraint_of(tiny.engine, CONSTRAINT_FORM_REGEX, words, false);
+    uint32_t prompt[N_PROMPT];
+
+    given_prompt(prompt, N_PROMPT, TINY_VOCAB);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        _cleanup_(generation_freep) Generation *generation = NULL;
+        Given given;
+        GenerationOptions options = options_of(&given, constraint, cases[i].max_tokens, false, false);
+        ErrText err = { 0 };
+
+        options.constraint.prefix = cases[i].begun;
+        options.constraint.prefix_bytes = strlen(cases[i].begun);
+        assert_int_equal(generation_new(&generation, tiny.engine, prompt, N_PROMPT, &options, &err), cases[i].r);
+        if (!strstr(err.text, cases[i].text))
+            fail_msg("%s: %s", cases[i].begun, err.text);
+    }
+}
+
+/* The vocabulary has no digits alone. Behind "t" no token goes on with "t2d": an answer that ends in time avoids such
+ * texts, another one ends with an error of its own. */
+static void test_a_dead_end(void **state) {
+    _cleanup_(constraint_unrefp) Constraint *constraint =
+        constraint_of(tiny.engine, CONSTRAINT_FORM_REGEX, "(c|t2d)x", false);
+    const SamplerBias lured = { 't' - 'a', 1000 };
+
+    for (int sampled = 0; sampled < 2; sampled++) {
+        _cleanup_(generation_freep) Generation *generation = NULL;
+        _cleanup_(freep) char *text = NULL;
+        uint32_t prompt[N_PROMPT];
+        ErrText err;
+        Given given;
+        GenerationOptions options = options_of(&given, constraint, 8, sampled, false);
+        int r = 0;
+
+        options.sampler.biases = &lured;
+        options.sampler.n_biases = 1;
+        given_run(&given, given_begin(tiny.engine, N_PROMPT, &options));
+        text = text_of(&given);
+        assert_string_equal(text, "cx");
+        options.constraint.may_be_cut = true;
+        given_prompt(prompt, N_PROMPT, TINY_VOCAB);
+        assert_int_equal(generation_new(&generation, tiny.engine, prompt, N_PROMPT, &options, &err), 0);
+        while (!r && generation_end(generation) == GENERATION_RUNNING)
+            r = generation_step(generation, NULL, NULL, &err);
+        assert_int_equal(r, GENERATION_E_DEAD_END);
+        assert_int_equal(generation_usage(generation)->n_output_tokens, 1);
+    }
 }
 
 /* Two answers with constraints and one without share steps, of which each makes way at every operator. */
@@ -341,8 +436,13 @@ static void test_json_of_a_real_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drafts_change_nothing),   cmocka_unit_test(test_ends_in_time),
-        cmocka_unit_test(test_company_and_preemption),  cmocka_unit_test(test_ways_of_sampling),
+        cmocka_unit_test(test_drafts_change_nothing),
+        cmocka_unit_test(test_ends_in_time),
+        cmocka_unit_test(test_a_beginning),
+        cmocka_unit_test(test_a_beginning_refused),
+        cmocka_unit_test(test_a_dead_end),
+        cmocka_unit_test(test_company_and_preemption),
+        cmocka_unit_test(test_ways_of_sampling),
         cmocka_unit_test(test_the_way_changes_nothing),
     };
     const struct CMUnitTest real_tests[] = { cmocka_unit_test(test_json_of_a_real_model) };

@@ -15,7 +15,8 @@
 enum {
     PROGRAM_PARTS_MAX = 28,
     PROGRAM_TEXT_MAX = 8,
-    PROGRAM_RULES = 3
+    PROGRAM_RULES = 3,
+    PROGRAM_MEMBERS = 3
 };
 
 typedef enum ProgramKind {
@@ -26,6 +27,7 @@ typedef enum ProgramKind {
     PROGRAM_REPEAT,
     PROGRAM_AND,
     PROGRAM_NOT,
+    PROGRAM_UNORDERED, /* 'a' and part a, 'b' and part b, and "ab", in any order with a 'c' between each two */
     PROGRAM_RULE,
     _PROGRAM_KINDS_N
 } ProgramKind;
@@ -80,8 +82,8 @@ static inline void program_read(Program *program, ProgramBytes in) {
         part->max = part->min + program_take(&in) % 4;
         if (part->max == part->min + 3)
             part->max = GRAMMAR_NO_MAX;
-        part->has_rule =
-            program->parts[part->a].has_rule || (kind != PROGRAM_REPEAT && program->parts[part->b].has_rule);
+        part->has_rule = kind == PROGRAM_UNORDERED || program->parts[part->a].has_rule ||
+                         (kind != PROGRAM_REPEAT && program->parts[part->b].has_rule);
         if (part->has_rule && (kind == PROGRAM_AND || kind == PROGRAM_NOT))
             part->kind = PROGRAM_CHOICE;
         program->has_logic = program->has_logic || part->kind == PROGRAM_AND || part->kind == PROGRAM_NOT;
@@ -117,6 +119,49 @@ static inline void program_repeat(const Program *program, const ProgramPart *par
     }
 }
 
+/* Which members of an unordered part may repeat, and which of the others are required, as bits. */
+static inline uint32_t program_repeated(const ProgramPart *part) {
+    return part->max == GRAMMAR_NO_MAX ? 3 : part->max - part->min;
+}
+
+static inline uint32_t program_required(const ProgramPart *part) {
+    return part->min & ~program_repeated(part);
+}
+
+/* Whether a member stands at i..j. */
+static inline bool program_member(const Program *program, const ProgramPart *part, uint32_t member, uint32_t i,
+                                  uint32_t j) {
+    if (i == program->n_text || program->text[i] != (member == 1 ? 'b' : 'a'))
+        return false;
+    if (member == 2)
+        return j == i + 2 && program->text[i + 1] == 'b';
+    return j > i && program->spans[member ? part->b : part->a][i + 1][j];
+}
+
+/* Goes through the places where a member may begin, with the members seen before as bits. */
+static inline void program_unordered(const Program *program, const ProgramPart *part, ProgramSpans out) {
+    const uint32_t required = program_required(part), repeated = program_repeated(part);
+
+    for (uint32_t i = 0; i <= program->n_text; i++) {
+        bool may_begin[PROGRAM_TEXT_MAX + 1][1 << PROGRAM_MEMBERS] = { { false } };
+
+        may_begin[i][0] = true;
+        out[i][i] = !required;
+        for (uint32_t k = i; k <= program->n_text; k++)
+            for (uint32_t seen = 0; seen < 1 << PROGRAM_MEMBERS; seen++)
+                for (uint32_t member = 0; may_begin[k][seen] && member < PROGRAM_MEMBERS; member++)
+                    for (uint32_t j = k + 1; !(seen >> member & 1) && j <= program->n_text; j++) {
+                        const uint32_t after = repeated >> member & 1 ? seen : seen | 1u << member;
+
+                        if (!program_member(program, part, member, k, j))
+                            continue;
+                        out[i][j] = out[i][j] || !(required & ~after);
+                        if (j < program->n_text && program->text[j] == 'c')
+                            may_begin[j + 1][after] = true;
+                    }
+    }
+}
+
 static inline void program_part(const Program *program, const ProgramPart *part, ProgramSpans out) {
     const bool(*a)[PROGRAM_TEXT_MAX + 1] =
         (const bool(*)[PROGRAM_TEXT_MAX + 1]) program->spans[part->kind == PROGRAM_SET ? 0 : part->a];
@@ -126,6 +171,8 @@ static inline void program_part(const Program *program, const ProgramPart *part,
         program_follow(a, b, program->n_text, out);
     if (part->kind == PROGRAM_REPEAT)
         program_repeat(program, part, out);
+    if (part->kind == PROGRAM_UNORDERED)
+        program_unordered(program, part, out);
     for (uint32_t i = 0; i <= program->n_text; i++)
         for (uint32_t j = i; j <= program->n_text; j++)
             switch (part->kind) {
@@ -166,6 +213,21 @@ static inline void program_run(Program *program) {
     }
 }
 
+static inline GrammarPart program_build_unordered(GrammarBuilder *builder, const ProgramPart *part,
+                                                  const GrammarPart *parts) {
+    const uint32_t required = program_required(part), repeated = program_repeated(part);
+    GrammarMember members[PROGRAM_MEMBERS];
+
+    for (uint32_t i = 0; i < PROGRAM_MEMBERS; i++) {
+        GrammarPart text = grammar_part_bytes(builder, i == 1 ? "b" : "ab", i == 2 ? 2 : 1);
+
+        if (i < 2)
+            text = grammar_part_sequence(builder, (const GrammarPart[]){ text, parts[i ? part->b : part->a] }, 2);
+        members[i] = (GrammarMember){ text, required >> i & 1, repeated >> i & 1 };
+    }
+    return grammar_part_unordered(builder, members, PROGRAM_MEMBERS, grammar_part_bytes(builder, "c", 1));
+}
+
 static inline GrammarPart program_build_part(GrammarBuilder *builder, const ProgramPart *part,
                                              const GrammarPart *parts) {
     GrammarRange ranges[3];
@@ -189,6 +251,8 @@ static inline GrammarPart program_build_part(GrammarBuilder *builder, const Prog
         return grammar_part_and(builder, parts[part->a], parts[part->b]);
     case PROGRAM_NOT:
         return grammar_part_not(builder, parts[part->a]);
+    case PROGRAM_UNORDERED:
+        return program_build_unordered(builder, part, parts);
     default:
         return grammar_part_rule(builder, NULL);
     }

@@ -34,7 +34,7 @@ static void test_spec_mode_parse(void **state) {
 
         assert_int_equal(spec_modes_parse(wrong[i], &modes, &err), -EINVAL);
         assert_non_null(strstr(err.text, "plain, pld, sam, calibration, table, reuse, history, auto, "
-                                         "no-grammar, grammar"));
+                                         "no-grammar, grammar, free"));
     }
 }
 
@@ -59,6 +59,7 @@ static void test_spec_mode_speculation(void **state) {
     speculation = spec_mode_speculation(mode_of("no-grammar"), &none, &lab);
     assert_int_equal(speculation.sources | 1u << SPECULATION_GRAMMAR, SPECULATION_AUTO);
     assert_false(speculation.sources >> SPECULATION_GRAMMAR & 1);
+    assert_true(mode_of("free")->is_free && !mode_of("free")->sources); /* plain decoding, but for the schemas */
     assert_int_equal(spec_modes_default() >> (mode_of("auto") - spec_modes), 1);
     for (size_t i = 1; i < 5; i++) {
         const uint32_t before = mode_of(ladder[i - 1])->sources, more = mode_of(ladder[i])->sources;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/endpoints/embedding_input.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/endpoints/token_json.h"
+
+/* Whether the value is one list of token ids, and no list of inputs. */
+static bool is_token_list(const json_t *value) {
+    return json_is_array(value) && json_is_integer(json_array_get(value, 0));
+}
+
+static int read_text(const json_t *value, const char *path, const char **textp, ApiError *error) {
+    if (!json_string_length(value))
+        return api_error_field(error, path, "%s is empty: leave it out, for an empty text has no vector", path);
+    if (strlen(json_string_value(value)) != json_string_length(value))
+        return api_error_field(error, path, "%s must not have a NUL character", path);
+    *textp = json_string_value(value);
+    return 0;
+}
+
+static int read_one(EmbeddingInputs *inputs, const json_t *value, const char *path, ApiError *error) {
+    const size_t i = inputs->n;
+    int r;
+
+    if (json_is_string(value))
+        r = read_text(value, path, &inputs->texts[i], error);
+    else if (is_token_list(value))
+        r = token_ids_read(value, path, &inputs->tokens[i], &inputs->n_tokens[i], error);
+    else
+        r = api_error_field(error, path, "%s must be a string, or an array of token ids", path);
+    inputs->n++;
+    return r;
+}
+
+int embedding_inputs_read(EmbeddingInputs *inputs, const json_t *value, const char *name, ApiError *error) {
+    const bool is_list = json_is_array(value) && !is_token_list(value);
+    const size_t n = is_list ? json_array_size(value) : 1;
+    char path[sizeof(error->param)];
+    int r = 0;
+
+    *inputs = (EmbeddingInputs){ 0 };
+    if (!n)
+        return api_error_field(error, name, "%s is empty: at least one text is needed", name);
+    if (n > EMBEDDING_INPUTS_MAX)
+        return api_error_field(error, name, "%s has %zu entries: at most %d", name, n, EMBEDDING_INPUTS_MAX);
+    inputs->texts = calloc(n, sizeof(*inputs->texts));
+    inputs->tokens = calloc(n, sizeof(*inputs->tokens));
+    inputs->n_tokens = calloc(n, sizeof(*inputs->n_tokens));
+    if (!inputs->texts || !inputs->tokens || !inputs->n_tokens)
+        return api_error_no_memory(error);
+    if (!is_list)
+        return read_one(inputs, value, name, error);
+    for (size_t i = 0; !r && i < n; i++) {
+        snprintf(path, sizeof(path), "%s[%zu]", name, i);
+        r = read_one(inputs, json_array_get(value, i), path, error);
+    }
+    return r;
+}
+
+void embedding_inputs_deinit(EmbeddingInputs *inputs) {
+    for (size_t i = 0; i < inputs->n; i++)
+        free(inputs->tokens[i]);
+    free(inputs->texts);
+    free(inputs->tokens);
+    free(inputs->n_tokens);
+    *inputs = (EmbeddingInputs){ 0 };
+}
+
+size_t embedding_inputs_batch(const EmbeddingInputs *inputs, size_t first) {
+    size_t n = 0;
+
+    while (first + n < inputs->n && n < EMBEDDING_BATCH_MAX && !inputs->texts[first + n] == !inputs->texts[first])
+        n++;
+    return n;
+}

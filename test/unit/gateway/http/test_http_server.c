@@ -394,7 +394,8 @@ static void test_http_server_gone_before_request(void **state) {
     }
     assert_int_equal(fixture.n_handled, 2);
     assert_int_equal(n_gone, 1);
-    assert_true(text.len_bytes > 8 << 20);
+    http_fixture_read_all(&fixture, fd, &text);
+    assert_true(text.len_bytes > 8 << 20); /* the first reply is whole */
     str_buf_deinit(&text);
     close(fd);
     http_fixture_deinit(&fixture);

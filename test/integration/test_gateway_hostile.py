@@ -141,7 +141,7 @@ class Gone(GatewayCase):
     def ask(self, **more):
         connection = self.gateway.connect()
         self.addCleanup(connection.close)
-        connection.sendall(post(question(max_tokens=4000, **more)))
+        connection.sendall(post(question(max_tokens=4000, ignore_eos=True, **more)))
         return connection
 
     def test_decoding_queued_and_reset(self):
@@ -163,7 +163,7 @@ class Gone(GatewayCase):
         def ends_in_prefill(number):
             before = self.daemon.log()
             asked = self.gateway.connect()
-            asked.sendall(post(question(f"{number} " + "bottle " * 1800, max_tokens=50)))
+            asked.sendall(post(question(f"{number} " + "bottle " * 1800, max_tokens=50, ignore_eos=True)))
             self.wait_requests(1, 0)
             asked.close()
             self.daemon.wait_idle()
@@ -244,7 +244,7 @@ class Ends(unittest.TestCase):
     @whole_model
     def test_daemon_restarts_in_the_middle_of_a_stream(self):
         gateway = self.gateway()
-        with gateway.stream("POST", CHAT, question(max_tokens=4000, stream=True)) as stream:
+        with gateway.stream("POST", CHAT, question(max_tokens=4000, ignore_eos=True, stream=True)) as stream:
             events = iter(stream)
             self.assertEqual(next(events).data["object"], "chat.completion.chunk")
             self.daemon.process.kill()
@@ -281,7 +281,7 @@ class Ends(unittest.TestCase):
     @whole_model
     def test_second_signal(self):
         gateway = self.gateway()
-        with gateway.stream("POST", CHAT, question(max_tokens=4000, stream=True)) as stream:
+        with gateway.stream("POST", CHAT, question(max_tokens=4000, ignore_eos=True, stream=True)) as stream:
             next(iter(stream))
             gateway.signal(signal.SIGTERM)
             until(lambda: "shutting down" in gateway.log(), "the first signal is taken")

@@ -416,6 +416,9 @@ static void test_generation_fields_refusals(void **state) {
         { "\"tool_choice\":\"always\"", "tool_choice" },
         { "\"tool_choice\":" TOOL("a"), "tool_choice" },
         { "\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"custom\"}", "tool_choice" },
+        { "\"tools\":[{\"type\":\"function\",\"function\":{}}],\"tool_choice\":{\"type\":\"allowed_tools\","
+          "\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[" TOOL("a") "]}}",
+          "tool_choice.allowed_tools" }, /* a tool without a name */
         { "\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\","
                                   "\"tools\":[" TOOL("b") "]}}",
           "tool_choice.allowed_tools" },

@@ -49,7 +49,8 @@ void matcher_init_plain(GrammarMatcher *matcher) {
 /* Plain characters that an expression goes on with. */
 typedef struct PlainRange {
     uint32_t least; /* so many may come, whatever they are */
-    uint32_t most;  /* no text has more; TRIE_CHARS_ENDLESS: any number, or that is not known */
+    uint32_t most;  /* no text begins with more; TRIE_CHARS_ENDLESS: any number, or that is not known */
+    bool is_closed; /* something that is not plain comes before the expression's end, whatever follows it */
 } PlainRange;
 
 /* Whether the expression's texts have every plain character from a place on, and nothing longer that begins so. */
@@ -88,43 +89,89 @@ static bool begins_plain(const GrammarMatcher *matcher, RegexId id) {
 
 static PlainRange range_of(GrammarMatcher *matcher, RegexId id, int nesting);
 
-/* Reads an intersection of one part with complements of shorter texts. */
-static PlainRange range_of_and(GrammarMatcher *matcher, RegexId id, int nesting) {
+/* Whether any plain characters in front of each text of the expression make another of its texts. */
+static bool is_absorbing(GrammarMatcher *matcher, RegexId id) {
     const ByteRegex *regex = &matcher->regex;
+
+    if (regex->infos[id].kind == REGEX_KIND_CONCAT)
+        id = byte_regex_word(regex, id, 0);
+    return regex->infos[id].kind == REGEX_KIND_REPEAT && byte_regex_word(regex, id, 2) == REGEX_NO_MAX &&
+           is_unit(matcher, byte_regex_word(regex, id, 0));
+}
+
+/* Reads an intersection with complements of texts that are not long. A text behind any plain characters is known in two
+ * cases: there is one other part, whose texts get longer than those; or all other parts absorb the characters in front
+ * of a text that they have in common. */
+static PlainRange range_of_and(GrammarMatcher *matcher, RegexId id, int nesting) {
+    ByteRegex *regex = &matcher->regex;
     const size_t n = byte_regex_n_words(regex, id);
-    PlainRange range = { TRIE_CHARS_ENDLESS, TRIE_CHARS_ENDLESS };
+    PlainRange range = { TRIE_CHARS_ENDLESS, TRIE_CHARS_ENDLESS, false };
     uint32_t refused_bytes = 0;
     size_t n_others = 0;
+    bool all_absorb = true;
 
     for (size_t i = 0; i < n; i++) {
         const RegexId part = byte_regex_word(regex, id, i);
-        PlainRange one = { TRIE_CHARS_ENDLESS, TRIE_CHARS_ENDLESS };
+        PlainRange one;
 
         if (regex->infos[part].kind == REGEX_KIND_NOT) {
             refused_bytes = MAX(refused_bytes, regex->infos[byte_regex_word(regex, part, 0)].most);
-        } else {
-            one = range_of(matcher, part, nesting + 1);
-            n_others++;
+            continue;
         }
+        one = range_of(matcher, part, nesting + 1);
+        n_others++;
+        all_absorb = all_absorb && is_absorbing(matcher, part);
         range.least = MIN(range.least, one.least);
         range.most = MIN(range.most, one.most);
+        range.is_closed = range.is_closed || one.is_closed;
     }
-    /* A text of `least` characters has at least as many bytes, so that it is none of the refused ones. Two parts might
-     * have no text in common. */
-    if (n_others != 1 ||
-        (range.least == TRIE_CHARS_ENDLESS ? refused_bytes == REGEX_NEVER : refused_bytes >= range.least))
+    if (all_absorb && refused_bytes != REGEX_NEVER)
+        range.least = byte_regex_end_bytes(regex, id) == REGEX_NEVER ? 0 : TRIE_CHARS_ENDLESS;
+    else if (n_others != 1 || range.least == TRIE_CHARS_ENDLESS || refused_bytes >= range.least)
         range.least = 0;
     return range;
 }
 
-/* Reads how many plain characters an expression goes on with. What follows an expression is not known here, so that
- * `most` is an end of its texts' plain beginnings only where something that is not plain must follow. */
+/* Returns the characters of an expression that has always so many, one or more; 0: it has not. */
+static uint32_t fixed_chars(GrammarMatcher *matcher, RegexId id) {
+    const bool is_repeat = matcher->regex.infos[id].kind == REGEX_KIND_REPEAT;
+    const RegexId unit = is_repeat ? byte_regex_word(&matcher->regex, id, 0) : id;
+
+    if (is_repeat && byte_regex_word(&matcher->regex, id, 1) != byte_regex_word(&matcher->regex, id, 2))
+        return 0;
+    return !is_unit(matcher, unit) ? 0 : is_repeat ? byte_regex_word(&matcher->regex, id, 1) : 1;
+}
+
+static uint32_t add_chars(uint32_t a, uint32_t b) {
+    return b == TRIE_CHARS_ENDLESS ? b : MIN((uint64_t)a + b, TRIE_CHARS_ENDLESS - 1u);
+}
+
+/* Reads a sequence: what follows counts where the first part has a fixed length. */
+static PlainRange range_of_sequence(GrammarMatcher *matcher, RegexId first, RegexId behind, int nesting) {
+    const uint32_t n_fixed = fixed_chars(matcher, first);
+    PlainRange range;
+
+    if (!n_fixed) {
+        range = range_of(matcher, first, nesting + 1);
+        if (!range.is_closed && begins_plain(matcher, behind))
+            range.most = TRIE_CHARS_ENDLESS;
+        else
+            range.is_closed = range.is_closed || !matcher->regex.infos[behind].nullable;
+        return range;
+    }
+    range = range_of(matcher, behind, nesting + 1);
+    range.least = add_chars(n_fixed, range.least);
+    range.most = add_chars(n_fixed, range.most);
+    return range;
+}
+
+/* Reads how many plain characters an expression goes on with. */
 static PlainRange range_of(GrammarMatcher *matcher, RegexId id, int nesting) {
-    ByteRegex *regex = &matcher->regex;
-    PlainRange range = { 0, TRIE_CHARS_ENDLESS };
+    const ByteRegex *regex = &matcher->regex;
+    PlainRange range = { 0, TRIE_CHARS_ENDLESS, false };
 
     if (!begins_plain(matcher, id))
-        return (PlainRange){ 0, 0 };
+        return (PlainRange){ 0, 0, !regex->infos[id].nullable };
     if (nesting == NESTING_MAX)
         return range;
     switch ((RegexKind)regex->infos[id].kind) {
@@ -133,28 +180,22 @@ static PlainRange range_of(GrammarMatcher *matcher, RegexId id, int nesting) {
             const uint32_t max = byte_regex_word(regex, id, 2);
 
             range.least = range.most = max == REGEX_NO_MAX ? TRIE_CHARS_ENDLESS : MIN(max, TRIE_CHARS_ENDLESS - 1u);
-            /* A limit beyond what is counted is no exact one. */
-            range.most = range.most == TRIE_CHARS_ENDLESS - 1u ? TRIE_CHARS_ENDLESS : range.most;
         }
         break;
     case REGEX_KIND_AND:
         range = range_of_and(matcher, id, nesting);
         break;
-    case REGEX_KIND_CONCAT: {
-        const RegexId behind = byte_regex_word(regex, id, 1);
-
-        range = range_of(matcher, byte_regex_word(regex, id, 0), nesting + 1);
-        if (regex->infos[behind].nullable || begins_plain(matcher, behind))
-            range.most = TRIE_CHARS_ENDLESS;
+    case REGEX_KIND_CONCAT:
+        range = range_of_sequence(matcher, byte_regex_word(regex, id, 0), byte_regex_word(regex, id, 1), nesting);
         break;
-    }
     case REGEX_KIND_CHOICE:
-        range.most = 0;
+        range = (PlainRange){ 0, 0, true };
         for (size_t i = 0; i < byte_regex_n_words(regex, id); i++) {
             const PlainRange one = range_of(matcher, byte_regex_word(regex, id, i), nesting + 1);
 
             range.least = MAX(range.least, one.least);
             range.most = MAX(range.most, one.most);
+            range.is_closed = range.is_closed && one.is_closed;
         }
         break;
     default:
@@ -163,19 +204,20 @@ static PlainRange range_of(GrammarMatcher *matcher, RegexId id, int nesting) {
     return range;
 }
 
-/* Reads the lexemes of a state. Behind a lexeme that may end others begin, of which nothing is known here. */
+/* Reads the lexemes of a state. Behind a lexeme's end others begin, of which nothing is known here. Numbers as large as
+ * the greatest one may stand for larger ones. */
 static PlainRange range_of_state(GrammarMatcher *matcher, GrammarState state) {
-    PlainRange range = { 0, 0 };
+    PlainRange range = { 0, 0, true };
     size_t n;
 
     matcher_threads(matcher, state, &n);
     for (size_t i = 0; i < n; i++) {
         const RegexId rest = matcher_threads(matcher, state, &n)[i].rest;
         const PlainRange one = range_of(matcher, rest, 0);
-        const bool may_end = matcher->regex.infos[rest].kind != REGEX_KIND_CONCAT && begins_plain(matcher, rest);
+        const bool is_known = (one.is_closed || !begins_plain(matcher, rest)) && one.most < TRIE_CHARS_ENDLESS - 1u;
 
         range.least = MAX(range.least, one.least);
-        range.most = MAX(range.most, may_end ? TRIE_CHARS_ENDLESS : one.most);
+        range.most = MAX(range.most, is_known ? one.most : TRIE_CHARS_ENDLESS);
     }
     return range;
 }
@@ -268,7 +310,7 @@ static uint32_t search_plain(GrammarMatcher *matcher, GrammarState state, PlainP
 
 uint32_t matcher_count_plain(GrammarMatcher *matcher, GrammarState state, PlainPlace place, bool *is_exactp) {
     MatcherState *known = &matcher->states[state];
-    PlainRange range = { 0, TRIE_CHARS_ENDLESS };
+    PlainRange range = { 0, TRIE_CHARS_ENDLESS, false };
 
     if (known->n_plain && known->plain_place == place) {
         *is_exactp = known->is_plain_exact;

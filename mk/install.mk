@@ -46,7 +46,7 @@ INSTALL_ITEMS = \
     $(call items,644,$(wildcard packaging/conf/*) packaging/copyright $(wildcard docs/*.md) LICENSE,$(DOCDIR)) \
     $(call items,644,$(wildcard docs/lab/*),$(DOCDIR)/lab) \
     $(call items,644,proto/coordgen.proto,$(DATADIR)/coordgen) \
-    $(call items,644,$(wildcard packaging/examples/* client/example/*.c),$(DOCDIR)/examples) \
+    $(call items,644,$(filter-out $(if $(GATEWAY_SRC),,packaging/examples/coordgen-httpd%),$(wildcard packaging/examples/* client/example/*.c)),$(DOCDIR)/examples) \
     $(call items,755,tools/fetch-model,$(PREFIX)/lib/coordgen) \
     $(call items,644,tools/models.json,$(PREFIX)/lib/coordgen) \
     $(man_items)

@@ -58,6 +58,11 @@ def memory_bytes(pid):
     return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))[1]) * 1024
 
 
+def cpu_seconds(pid):
+    """What a process without further threads has computed so far."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
+
+
 class Program:
     """A process with a log, ended by SIGTERM."""
 

@@ -427,7 +427,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->input.count_only = tokenize->count_only;
     job->input.render_only = tokenize->render_only;
     take_tools(&job->input.chat, tokenize->tools, tokenize->documents);
-    job->input.chat.offers_calls = tokenize->tools && !chat_is_empty_json(tokenize->tools, strlen(tokenize->tools));
+    job->input.chat.offers_calls = tokenize->tools != NULL;
     take_kwargs(&job->input.chat, tokenize->template_kwargs);
     job->input.chat.answer_prefix = tokenize->answer_prefix;
     job->input.chat.answer_prefix_bytes = text_bytes(tokenize->answer_prefix);

@@ -101,13 +101,22 @@ static int add_answer(CallPlanner *planner, uint32_t *firstp) {
     return r;
 }
 
+/* Adds what may follow a call where nothing but calls may come: the end, or a further start mark. A model that would
+ * write its next call without the mark is led to it. */
+static int add_further(CallPlanner *planner, uint32_t start, uint32_t section, uint32_t *firstp) {
+    const uint32_t mark = constraint_plan_add_choice(planner->plan, start, section, CONSTRAINT_END);
+
+    *firstp = mark;
+    return *planner->shape->joint ? add_grammar(planner, CALL_SCOPE_JOINT, mark, firstp) : 0;
+}
+
 int call_plan_add(ConstraintPlan *plan, const CallShape *shape, const CallTools *tools, const Tokenizer *tokenizer,
                   const GrammarLimits *limits, uint32_t *firstp, ErrText *err) {
     CallPlanner planner = { plan, shape, tools, tokenizer, limits, err };
     const CallChoice *choice = &tools->choice;
     const bool is_last = choice->is_single || choice->mode == CALL_MODE_NAMED || shape->is_list;
     const uint32_t start = mark_token(&planner, shape->start);
-    uint32_t section = 0, last = 0, free_text = CONSTRAINT_END;
+    uint32_t section = 0, last = 0, next = CONSTRAINT_END;
     int r;
 
     if (start == TOKEN_NONE)
@@ -115,10 +124,12 @@ int call_plan_add(ConstraintPlan *plan, const CallShape *shape, const CallTools 
     r = add_section(&planner, &section, &last);
     if (r)
         return r;
-    if (choice->mode == CALL_MODE_AUTO || !is_last)
-        free_text = add_free(&planner, start, section);
+    if (choice->mode == CALL_MODE_AUTO)
+        next = add_free(&planner, start, section);
+    else if (!is_last)
+        r = add_further(&planner, start, section, &next);
     if (!is_last)
-        constraint_plan_set_next(plan, last, free_text);
-    *firstp = choice->mode == CALL_MODE_AUTO ? free_text : constraint_plan_add_tokens(plan, &start, 1, section);
-    return 0;
+        constraint_plan_set_next(plan, last, next);
+    *firstp = choice->mode == CALL_MODE_AUTO ? next : constraint_plan_add_tokens(plan, &start, 1, section);
+    return r;
 }

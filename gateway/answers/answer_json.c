@@ -54,6 +54,7 @@ CoordgenChoice answer_choice(const CoordgenGenerateResult *result, size_t choice
 
 typedef struct Sums {
     uint64_t prompt, cached, output, reasoning, drafted, accepted;
+    uint64_t n_answers;
     uint64_t prefill_us, decode_us;
 } Sums;
 
@@ -61,6 +62,7 @@ static void add_sums(Sums *sums, const CoordgenGenerateResult *result) {
     sums->prompt += result->prompt_tokens;
     sums->cached += result->cached_tokens;
     sums->output += result->output_tokens;
+    sums->n_answers += answer_n_choices(result);
     sums->reasoning += result->reasoning_tokens;
     sums->drafted += result->drafted_tokens;
     sums->accepted += result->accepted_tokens;
@@ -94,14 +96,16 @@ static double share(double value, double of) {
 }
 
 static json_t *timings_of(Sums sums) {
+    /* The first token of an answer comes with the prompt, and costs no time of its own. */
+    const double n_decoded = sums.output > sums.n_answers ? (double)(sums.output - sums.n_answers) : 0;
     const double n_prompt = (double)(sums.prompt - sums.cached), n_output = (double)sums.output,
                  prompt_ms = (double)sums.prefill_us / 1000, output_ms = (double)sums.decode_us / 1000;
     json_t *timings =
         json_pack("{sI, sI, sf, sf, sf, sI, sf, sf, sf}", "cache_n", (json_int_t)sums.cached, "prompt_n",
                   (json_int_t)n_prompt, "prompt_ms", prompt_ms, "prompt_per_token_ms", share(prompt_ms, n_prompt),
                   "prompt_per_second", share(n_prompt * 1000, prompt_ms), "predicted_n", (json_int_t)n_output,
-                  "predicted_ms", output_ms, "predicted_per_token_ms", share(output_ms, n_output),
-                  "predicted_per_second", share(n_output * 1000, output_ms));
+                  "predicted_ms", output_ms, "predicted_per_token_ms", share(output_ms, n_decoded),
+                  "predicted_per_second", share(n_decoded * 1000, output_ms));
 
     if (timings && sums.drafted) {
         json_object_set_new(timings, "draft_n", json_integer((json_int_t)sums.drafted));

@@ -41,6 +41,16 @@ static void add_speed(json_t *timings, const char *kind, uint64_t n_tokens, doub
     json_object_set_new(timings, name, json_real(ms > 0 ? (double)n_tokens * 1000 / ms : 0));
 }
 
+json_t *stream_times_prompt(const StreamTimes *times) {
+    json_t *timings = json_object();
+    const uint64_t n_read = times->told_tokens > times->cached_tokens ? times->told_tokens - times->cached_tokens : 0;
+
+    json_object_set_new(timings, "cache_n", json_integer(times->cached_tokens));
+    add_speed(timings, "prompt", n_read, n_read ? ms_since(times->prompt_ns) : 0);
+    add_speed(timings, "predicted", 0, 0);
+    return timings;
+}
+
 json_t *stream_times_so_far(StreamTimes *times, const CoordgenEvent *event) {
     json_t *timings = json_object();
 

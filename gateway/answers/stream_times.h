@@ -20,8 +20,11 @@ void stream_times_begin(StreamTimes *times);
 /* Returns llama-server's prompt_progress of a PROGRESS, times in ms since the request's arrival; NULL: there is nothing
  * new. */
 json_t *stream_times_progress(StreamTimes *times, const CoordgenEvent *event);
-/* Takes a DELTA. Returns the part of llama-server's timings that is known before the end: predicted_n and its speed, and
- * those of the prompt if its progress was told. */
+/* Returns the part of llama-server's timings that is known of a prompt whose progress was told last. NULL: out of
+ * memory. */
+json_t *stream_times_prompt(const StreamTimes *times);
+/* Takes a DELTA. Returns the part of llama-server's timings that is known before the end: predicted_n and its speed,
+ * and those of the prompt if its progress was told. */
 json_t *stream_times_so_far(StreamTimes *times, const CoordgenEvent *event);
 
 #endif

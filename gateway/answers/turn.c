@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/strings/str_buf.h"
+#include "gateway/request/sampling_fields.h"
 
 enum {
     PARTS_AT_ONCE = 4, /* of one request, so that its prompts share steps and others have room, too */
@@ -62,7 +63,7 @@ Turn *turn_free(Turn *turn) {
 /* Gives the exchange up, and cancels what runs for it. */
 static void cancel(Turn *turn) {
     turn->exchange = NULL;
-    for (size_t i = 0; i < turn->n_started; i++)
+    for (size_t i = 0; turn->parts && i < turn->n_parts; i++)
         if (turn->parts[i].is_running)
             (void)coordgen_cancel(turn->parts[i].client, turn->parts[i].request_id);
     link_settle(turn->gateway->link);
@@ -70,6 +71,15 @@ static void cancel(Turn *turn) {
 
 static void on_gone(void *arg) {
     cancel(arg);
+}
+
+/* Ends a stream within its answer, because memory is short. */
+static void break_off(Turn *turn) {
+    Exchange *exchange = turn->exchange;
+
+    cancel(turn);
+    if (exchange)
+        exchange_stream_end(exchange);
 }
 
 /* Makes the next comment wait for another while without an event. */
@@ -96,8 +106,8 @@ static void send_line(Turn *turn, const char *name, const char *text) {
     str_buf_add(&line, "data: ");
     str_buf_add(&line, text);
     str_buf_add(&line, "\n\n");
-    if (str_buf_failed(&line) && turn->exchange)
-        cancel(turn);
+    if (str_buf_failed(&line))
+        break_off(turn);
     else
         send_bytes(turn, line.data, line.len_bytes);
 }
@@ -117,7 +127,7 @@ static void send_json(Turn *turn, const char *name, json_t *value, bool is_repea
     if (text)
         send_line(turn, name, text);
     else
-        cancel(turn); /* out of memory */
+        break_off(turn);
 }
 
 void turn_send(Turn *turn, const char *name, json_t *value) {
@@ -167,8 +177,7 @@ static void refuse(Turn *turn, ApiError *error) {
 
     if (!exchange)
         return;
-    if (turn->request)
-        generation_names_apply(&turn->request->names, error);
+    generation_names_apply(&turn->request->names, error);
     if (!turn->has_begun) {
         cancel(turn);
         exchange_refuse(exchange, error);
@@ -257,7 +266,7 @@ static bool starts_again(TurnPart *part, const CoordgenReply *reply) {
     ApiError error;
 
     if (coordgen_reply_error(reply) != COORDGEN_E_MODEL_NOT_FOUND || !turn->gateway->takes_any_model ||
-        !turn->exchange || !turn->request || !part->names_model)
+        !turn->exchange || !part->names_model)
         return false;
     options = turn->request->options;
     options.model = NULL;
@@ -300,15 +309,16 @@ static int on_event(void *arg, const CoordgenEvent *event) {
             turn->form->collect(turn, event);
         return 0;
     }
-    if (event->kind == COORDGEN_EVENT_DELTA ||
-        (turn->request && turn->request->wishes.with_progress && event->prompt_tokens))
+    if (event->kind == COORDGEN_EVENT_DELTA || (turn->request->wishes.with_progress && event->prompt_tokens))
         begin_stream(turn);
     if (turn->has_begun && turn->exchange && turn->form->piece)
         turn->form->piece(turn, event);
     return 0;
 }
 
-static int prepare(Turn *turn, const CoordgenGenerateOptions *options, ApiError *error) {
+static int prepare(Turn *turn, ApiError *error) {
+    const CoordgenGenerateOptions *options = &turn->request->options;
+
     assert(turn->n_parts && turn->n_parts <= TURN_PARTS_MAX);
     turn->parts = calloc(turn->n_parts, sizeof(*turn->parts));
     turn->replies = calloc(turn->n_parts, sizeof(CoordgenReply *));
@@ -322,33 +332,115 @@ static int prepare(Turn *turn, const CoordgenGenerateOptions *options, ApiError 
     return 0;
 }
 
-static void start(Turn *turn, const CoordgenGenerateOptions *options) {
-    ApiError error;
-    int r = prepare(turn, options, &error);
+/* ---- texts that become ids --------------------------------------------------------------------------------------- */
 
+static int on_ids(void *arg, const CoordgenEvent *event);
+
+/* Asks for the ids of the next text. The turn's first part, which does not run yet, holds the request. */
+static int start_text(Turn *turn, ApiError *error) {
+    const TokenText *text = &turn->request->texts.list[turn->n_told];
+    TurnPart *part = &turn->parts[0];
+    CoordgenTokenizeOptions options;
+    int r = link_client(turn->gateway->link, &part->client, error);
+
+    if (r)
+        return r;
+    coordgen_tokenize_options_init(&options);
+    options.model = turn->request->options.model;
+    options.text = text->text;
+    options.add_special = text->add_special;
+    part->turn = turn;
+    part->names_model = options.model && *options.model;
+    if (coordgen_tokenize_start(part->client, &options, on_ids, turn, &part->request_id))
+        return api_error_of_service(error, coordgen_client_error(part->client), coordgen_client_message(part->client),
+                                    coordgen_client_field(part->client), coordgen_client_retry_after_ms(part->client));
+    part->is_running = true;
+    link_settle(turn->gateway->link);
+    return 0;
+}
+
+/* Starts what comes next: the next text, or the generations with all ids in their places. 0 or API_E_REFUSED. */
+static int start_next(Turn *turn, ApiError *error) {
+    GenerationRequest *request = turn->request;
+    int r = 0;
+
+    if (turn->n_told < request->texts.n)
+        return start_text(turn, error);
+    if (request->texts.n) {
+        r = sampling_fields_join(request, error);
+        if (!r && turn->form->take_texts)
+            r = turn->form->take_texts(turn, error);
+    }
     if (!r)
-        r = start_part(turn, 0, options, &error);
+        r = start_part(turn, 0, &request->options, error);
+    if (r)
+        return r;
+    turn->n_started = 1;
+    start_more(turn);
+    return 0;
+}
+
+/* Takes the ids of a text. Returns whether the turn goes on. */
+static bool take_ids(Turn *turn, const CoordgenReply *reply) {
+    TokenText *text = &turn->request->texts.list[turn->n_told];
+    const uint32_t *ids;
+    ApiError error;
+    size_t n;
+
+    if (coordgen_reply_error(reply) == COORDGEN_E_MODEL_NOT_FOUND && turn->gateway->takes_any_model &&
+        turn->parts[0].names_model) {
+        turn->request->options.model = NULL;
+    } else if (coordgen_reply_error(reply)) {
+        api_error_of_service(&error, coordgen_reply_error(reply), coordgen_reply_message(reply),
+                             coordgen_reply_error(reply) == COORDGEN_E_MODEL_NOT_FOUND ? "model" : text->path,
+                             coordgen_reply_retry_after_ms(reply));
+        refuse(turn, &error);
+        return false;
+    } else {
+        ids = coordgen_reply_tokens(reply, &n);
+        if (token_text_set(text, &turn->request->owned, ids, n, &error)) {
+            refuse(turn, &error);
+            return false;
+        }
+        turn->n_told++;
+    }
+    if (!start_next(turn, &error))
+        return true;
+    refuse(turn, &error);
+    return false;
+}
+
+static int on_ids(void *arg, const CoordgenEvent *event) {
+    Turn *turn = arg;
+
+    if (event->kind != COORDGEN_EVENT_END)
+        return 0;
+    turn->parts[0].is_running = false;
+    if (!turn->exchange || !take_ids(turn, event->reply))
+        turn_free(turn);
+    return 0;
+}
+
+/* ---- the start --------------------------------------------------------------------------------------------------- */
+
+void turn_start_request(Turn *turn, GenerationRequest *request) {
+    ApiError error;
+    int r;
+
+    turn->request = request;
+    turn->is_stream = request->wishes.is_stream;
+    turn->with_usage = request->wishes.with_usage;
+    turn->ping_s = request->wishes.ping_s;
+    r = prepare(turn, &error);
+    if (!r)
+        r = start_next(turn, &error);
     if (r) {
         refuse(turn, &error);
         turn_free(turn);
         return;
     }
-    turn->n_started = 1;
+    if (!turn->exchange)
+        return;
     exchange_on_gone(turn->exchange, on_gone, turn);
     put_ping_off(turn);
-    start_more(turn);
-}
-
-void turn_start(Turn *turn, const CoordgenGenerateOptions *options) {
-    assert(turn->n_parts == 1);
-    turn->ping_s = GENERATION_PING_S;
-    start(turn, options);
-}
-
-void turn_start_request(Turn *turn, GenerationRequest *request) {
-    turn->request = request;
-    turn->is_stream = request->wishes.is_stream;
-    turn->with_usage = request->wishes.with_usage;
-    turn->ping_s = request->wishes.ping_s;
-    start(turn, &request->options);
 }

@@ -27,6 +27,8 @@ typedef struct AnswerForm {
     void (*fail)(Turn *turn, const ApiError *error);
     /* Takes a DELTA of an answer that is sent whole. */
     void (*collect)(Turn *turn, const CoordgenEvent *event);
+    /* Goes on with the ids of the request's texts, before the first part. 0 or API_E_REFUSED. */
+    int (*take_texts)(Turn *turn, ApiError *error);
     /* Sets the prompt of a part, of a request with several. */
     void (*set_prompt)(const Turn *turn, size_t part, CoordgenGenerateOptions *options);
     void (*free_answer)(void *answer); /* of Turn.answer, not NULL */
@@ -38,18 +40,19 @@ struct Turn {
     uint64_t created_s; /* seconds since 1970 */
     char *model; /* that the request names, or ""; replaced by the service's name of it as soon as that is known */
     bool is_stream;
-    bool with_usage;            /* of a stream: stream_options.include_usage */
-    uint32_t ping_s;            /* of a stream: seconds between comments while nothing else comes; 0: none */
-    GenerationRequest *request; /* NULL: the caller of turn_start() had options alone */
-    void *answer;               /* of the form */
-    size_t n_parts;             /* generations; 1 unless the caller of turn_start_request() changes it */
-    size_t part;                /* which one an event is of */
-    CoordgenReply **replies;    /* [n_parts]; NULL: that part has not ended */
+    bool with_usage; /* of a stream: stream_options.include_usage */
+    uint32_t ping_s; /* of a stream: seconds between comments while nothing else comes; 0: none */
+    GenerationRequest *request;
+    void *answer;            /* of the form */
+    size_t n_parts;          /* generations; 1 unless the caller of turn_start_request() changes it */
+    size_t part;             /* which one an event is of */
+    CoordgenReply **replies; /* [n_parts]; NULL: that part has not ended */
     /* below: turn.c */
     Gateway *gateway;
     Exchange *exchange; /* NULL: the client has gone, or has its answer */
     TurnPart *parts;    /* [n_parts] */
     size_t n_started, n_over;
+    size_t n_told; /* texts whose ids are known */
     struct event *ping;
     bool has_begun; /* the stream */
 };
@@ -62,9 +65,8 @@ enum {
 Turn *turn_new(Gateway *gateway, Exchange *exchange, const AnswerForm *form, const char *prefix);
 Turn *turn_free(Turn *turn);
 DEFINE_CLEANUP(Turn, turn_free)
-/* Starts the generation. Takes the turn over, and replies to the exchange even if the start fails. */
-void turn_start(Turn *turn, const CoordgenGenerateOptions *options);
-/* Starts the generations of a request, which the turn takes over, and whose wishes it follows. */
+/* Starts the generations of a request, which the turn takes over, and whose wishes it follows. Takes the turn over, and
+ * replies to the exchange even if the start fails. */
 void turn_start_request(Turn *turn, GenerationRequest *request);
 /* Writes one event of a stream, "data: JSON", and releases the value. name: of the event, or NULL. */
 void turn_send(Turn *turn, const char *name, json_t *value);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/strings/json_text.h"
+#include "gateway/endpoints/endpoint_queries.h"
 #include "gateway/request/generation_fields.h"
 
 /* Makes the request for the prompt of a generation. */
@@ -86,17 +87,17 @@ static int take_rendered(void *arg, const CoordgenReply *reply, Exchange *exchan
     return 0;
 }
 
-void endpoint_apply_template(Gateway *gateway, Exchange *exchange) {
-    static const QueryOps ops = { .arg_bytes = sizeof(ChatTokensRequest),
-                                  .takes_body = true,
-                                  .model_offset = offsetof(ChatTokensRequest, options.model) + 1,
-                                  .read = read_rendered,
-                                  .start = chat_tokens_start,
-                                  .take = take_rendered,
-                                  .rename = chat_tokens_rename,
-                                  .deinit = chat_tokens_deinit };
+const QueryOps apply_template_query = { .arg_bytes = sizeof(ChatTokensRequest),
+                                        .takes_body = true,
+                                        .model_offset = offsetof(ChatTokensRequest, options.model) + 1,
+                                        .read = read_rendered,
+                                        .start = chat_tokens_start,
+                                        .take = take_rendered,
+                                        .rename = chat_tokens_rename,
+                                        .deinit = chat_tokens_deinit };
 
-    query_run(gateway, exchange, &ops);
+void endpoint_apply_template(Gateway *gateway, Exchange *exchange) {
+    query_run(gateway, exchange, &apply_template_query);
 }
 
 /* ---- the number of tokens ---------------------------------------------------------------------------------------- */
@@ -117,15 +118,15 @@ int chat_tokens_take_count(void *arg, const CoordgenReply *reply, Exchange *exch
     return 0;
 }
 
-void endpoint_chat_tokens(Gateway *gateway, Exchange *exchange) {
-    static const QueryOps ops = { .arg_bytes = sizeof(ChatTokensRequest),
-                                  .takes_body = true,
-                                  .model_offset = offsetof(ChatTokensRequest, options.model) + 1,
-                                  .read = read_counted,
-                                  .start = chat_tokens_start,
-                                  .take = chat_tokens_take_count,
-                                  .rename = chat_tokens_rename,
-                                  .deinit = chat_tokens_deinit };
+const QueryOps chat_tokens_query = { .arg_bytes = sizeof(ChatTokensRequest),
+                                     .takes_body = true,
+                                     .model_offset = offsetof(ChatTokensRequest, options.model) + 1,
+                                     .read = read_counted,
+                                     .start = chat_tokens_start,
+                                     .take = chat_tokens_take_count,
+                                     .rename = chat_tokens_rename,
+                                     .deinit = chat_tokens_deinit };
 
-    query_run(gateway, exchange, &ops);
+void endpoint_chat_tokens(Gateway *gateway, Exchange *exchange) {
+    query_run(gateway, exchange, &chat_tokens_query);
 }

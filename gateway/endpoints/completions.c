@@ -165,9 +165,17 @@ static void set_prompt(const Turn *turn, size_t part, CoordgenGenerateOptions *o
     prompt_set(&request_of(turn)->prompts.list[part], options);
 }
 
-static const AnswerForm form = {
-    .whole = whole, .piece = piece, .end = end, .collect = collect, .set_prompt = set_prompt, .free_answer = free_answer
-};
+static int take_texts(Turn *turn, ApiError *error) {
+    return prompts_join(&((CompletionRequest *)turn->request)->prompts, turn->request, error);
+}
+
+static const AnswerForm form = { .whole = whole,
+                                 .piece = piece,
+                                 .end = end,
+                                 .collect = collect,
+                                 .take_texts = take_texts,
+                                 .set_prompt = set_prompt,
+                                 .free_answer = free_answer };
 
 /* ---- the request ------------------------------------------------------------------------------------------------- */
 
@@ -185,8 +193,8 @@ static const FieldTable table = { fields, ARRAY_LEN(fields) };
 /* Settles what several fields say together. */
 static int settle(CompletionRequest *completion, ApiError *error) {
     CoordgenGenerateOptions *options = &completion->request.options;
-    int r = prompts_read(&completion->prompts, &completion->request.owned, completion->prompt, TURN_PARTS_MAX, "prompt",
-                         error);
+    int r =
+        prompts_read(&completion->prompts, &completion->request, completion->prompt, TURN_PARTS_MAX, "prompt", error);
 
     if (r)
         return r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The texts of a request for embeddings: a text, token ids, or a list of texts and lists of token ids. */
+/* The texts of a request for embeddings: a text, token ids, or a list of these. */
 #ifndef COORDGEN_GATEWAY_EMBEDDING_INPUT_H
 #define COORDGEN_GATEWAY_EMBEDDING_INPUT_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gateway/json/api_error.h"
+#include "gateway/json/owned.h"
 
 enum {
     EMBEDDING_INPUTS_MAX = 2048, /* as OpenAI's API has it */
@@ -16,10 +16,11 @@ enum {
 
 /* All inputs. An input is a text or a list of token ids: its other place is NULL. */
 typedef struct EmbeddingInputs {
-    const char **texts; /* [n]; the texts are the body's */
+    const char **texts; /* [n]; the texts are the body's, or owned */
     uint32_t **tokens;  /* [n] */
     size_t *n_tokens;   /* [n] */
     size_t n;
+    Owned owned;
 } EmbeddingInputs;
 
 /* Reads the value of the field @name. 0 or API_E_REFUSED; embedding_inputs_deinit() is due in any case. */

@@ -10,6 +10,7 @@
 #include "base/strings/base64.h"
 #include "base/strings/json_text.h"
 #include "base/strings/utf8.h"
+#include "gateway/endpoints/endpoint_queries.h"
 #include "gateway/endpoints/embedding_input.h"
 #include "gateway/json/field.h"
 #include "gateway/service/query.h"
@@ -244,32 +245,32 @@ static void refuse(void *arg, const ApiError *error, Exchange *exchange) {
 
 static const QueryField query_fields[] = { { "text", "input" }, { "tokens", "input" } };
 
-void endpoint_embeddings(Gateway *gateway, Exchange *exchange) {
-    static const QueryOps ops = { .arg_bytes = sizeof(EmbeddingsRequest),
-                                  .takes_body = true,
-                                  .model_offset = offsetof(EmbeddingsRequest, options.model) + 1,
-                                  .read = read_openai,
-                                  .start = start,
-                                  .take = take,
-                                  .refuse = refuse,
-                                  .deinit = deinit,
-                                  .fields = query_fields,
-                                  .n_fields = ARRAY_LEN(query_fields) };
+const QueryOps embeddings_query = { .arg_bytes = sizeof(EmbeddingsRequest),
+                                    .takes_body = true,
+                                    .model_offset = offsetof(EmbeddingsRequest, options.model) + 1,
+                                    .read = read_openai,
+                                    .start = start,
+                                    .take = take,
+                                    .refuse = refuse,
+                                    .deinit = deinit,
+                                    .fields = query_fields,
+                                    .n_fields = ARRAY_LEN(query_fields) };
 
-    query_run(gateway, exchange, &ops);
+void endpoint_embeddings(Gateway *gateway, Exchange *exchange) {
+    query_run(gateway, exchange, &embeddings_query);
 }
 
-void endpoint_plain_embeddings(Gateway *gateway, Exchange *exchange) {
-    static const QueryOps ops = { .arg_bytes = sizeof(EmbeddingsRequest),
-                                  .takes_body = true,
-                                  .model_offset = offsetof(EmbeddingsRequest, options.model) + 1,
-                                  .read = read_plain,
-                                  .start = start,
-                                  .take = take,
-                                  .refuse = refuse,
-                                  .deinit = deinit,
-                                  .fields = query_fields,
-                                  .n_fields = ARRAY_LEN(query_fields) };
+const QueryOps plain_embeddings_query = { .arg_bytes = sizeof(EmbeddingsRequest),
+                                          .takes_body = true,
+                                          .model_offset = offsetof(EmbeddingsRequest, options.model) + 1,
+                                          .read = read_plain,
+                                          .start = start,
+                                          .take = take,
+                                          .refuse = refuse,
+                                          .deinit = deinit,
+                                          .fields = query_fields,
+                                          .n_fields = ARRAY_LEN(query_fields) };
 
-    query_run(gateway, exchange, &ops);
+void endpoint_plain_embeddings(Gateway *gateway, Exchange *exchange) {
+    query_run(gateway, exchange, &plain_embeddings_query);
 }

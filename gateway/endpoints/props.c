@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/strings/json_text.h"
-#include "gateway/endpoints/sampling_json.h"
+#include "gateway/plain/sampling_json.h"
 #include "gateway/service/query.h"
 
 typedef struct PropsRequest {

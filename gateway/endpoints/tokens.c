@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* POST /tokenize, POST /detokenize */
 #include "base/strings/json_text.h"
+#include "gateway/endpoints/endpoint_queries.h"
 #include "gateway/endpoints/token_json.h"
 #include "gateway/json/field.h"
 #include "gateway/service/query.h"
@@ -47,18 +48,18 @@ static int tokenize_take(void *arg, const CoordgenReply *reply, Exchange *exchan
     return 0;
 }
 
-void endpoint_tokenize(Gateway *gateway, Exchange *exchange) {
-    static const QueryField fields[] = { { "text", "content" } };
-    static const QueryOps ops = { .arg_bytes = sizeof(TokenizeRequest),
+static const QueryField tokenize_query_fields[] = { { "text", "content" } };
+const QueryOps tokenize_query = { .arg_bytes = sizeof(TokenizeRequest),
                                   .takes_body = true,
                                   .model_offset = offsetof(TokenizeRequest, options.model) + 1,
                                   .read = tokenize_read,
                                   .start = tokenize_start,
                                   .take = tokenize_take,
-                                  .fields = fields,
-                                  .n_fields = ARRAY_LEN(fields) };
+                                  .fields = tokenize_query_fields,
+                                  .n_fields = ARRAY_LEN(tokenize_query_fields) };
 
-    query_run(gateway, exchange, &ops);
+void endpoint_tokenize(Gateway *gateway, Exchange *exchange) {
+    query_run(gateway, exchange, &tokenize_query);
 }
 
 /* ---- tokens to text ---------------------------------------------------------------------------------------------- */
@@ -111,14 +112,14 @@ static void detokenize_deinit(void *arg) {
     free(request->tokens);
 }
 
-void endpoint_detokenize(Gateway *gateway, Exchange *exchange) {
-    static const QueryOps ops = { .arg_bytes = sizeof(DetokenizeRequest),
-                                  .takes_body = true,
-                                  .model_offset = offsetof(DetokenizeRequest, options.model) + 1,
-                                  .read = detokenize_read,
-                                  .start = detokenize_start,
-                                  .take = detokenize_take,
-                                  .deinit = detokenize_deinit };
+const QueryOps detokenize_query = { .arg_bytes = sizeof(DetokenizeRequest),
+                                    .takes_body = true,
+                                    .model_offset = offsetof(DetokenizeRequest, options.model) + 1,
+                                    .read = detokenize_read,
+                                    .start = detokenize_start,
+                                    .take = detokenize_take,
+                                    .deinit = detokenize_deinit };
 
-    query_run(gateway, exchange, &ops);
+void endpoint_detokenize(Gateway *gateway, Exchange *exchange) {
+    query_run(gateway, exchange, &detokenize_query);
 }

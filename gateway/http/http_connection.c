@@ -26,6 +26,8 @@ static void on_activity(evutil_socket_t fd, short what, void *arg) {
          * reply that is whole goes out as far as the client takes it. */
         if (exchange && (exchange->state == EXCHANGE_HANDLED || exchange->state == EXCHANGE_STREAMS))
             exchange_abandon(connection->exchange);
+        else if (!exchange || exchange->state == EXCHANGE_ARRIVING)
+            http_connection_wait(connection, connection->limits->body_ms);
     }
 }
 

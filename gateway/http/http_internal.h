@@ -8,6 +8,7 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
+#include "base/min_max.h"
 #include "base/queue.h"
 #include "base/strings/str_buf.h"
 #include "gateway/http/http_limits.h"
@@ -60,8 +61,14 @@ struct Exchange {
     void *gone_arg;
 };
 
-/* Sets the time that the client has for its next step; 0: no limit. */
-static inline void http_connection_wait(HttpConnection *connection, unsigned int ms) {
+enum {
+    HTTP_GONE_MS = 1000, /* for what a client has sent before it closed its side, or still takes */
+};
+
+/* Sets the time that the client has for its next step; 0: no limit. libmicrohttpd may miss the end of a stream that
+ * comes together with bytes, so a client that has closed its side has little time. */
+static inline void http_connection_wait(HttpConnection *connection, unsigned int limit_ms) {
+    const unsigned int ms = connection->is_gone ? MIN(limit_ms, (unsigned int)HTTP_GONE_MS) : limit_ms;
     const struct timeval wait = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 
     if (ms)

@@ -420,11 +420,11 @@ HttpServer *http_server_free(HttpServer *server) {
     LIST_FOREACH (connection, &server->connections, link)
         if (connection->exchange)
             exchange_abandon(connection->exchange);
+    if (server->arrival)
+        event_free(server->arrival);
     if (server->mhd)
         MHD_stop_daemon(server->mhd);
     http_linger_deinit(&server->linger);
-    if (server->arrival)
-        event_free(server->arrival);
     if (server->timeout)
         event_free(server->timeout);
     if (server->retry)

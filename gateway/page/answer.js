@@ -3,7 +3,7 @@
 /* ---- numbers for people ---- */
 
 function inSeconds(ms) {
-    return ms < 1000 ? `${Math.round(ms)} ms` : ms < 60000 ? `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`
+    return ms < 1 ? "less than 1 ms" : ms < 1000 ? `${Math.round(ms)} ms` : ms < 60000 ? `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`
         : `${Math.floor(ms / 60000)} min ${Math.round(ms % 60000 / 1000)} s`;
 }
 
@@ -44,6 +44,19 @@ const OFF_BY = {
     request: "Drafts are off by the settings of this page.",
     "no-source": "No source of drafts was there.",
 };
+
+/* Tells the times of an answer: of its prompt, its tokens, and what its drafts took of that. */
+function timesText(timings, explanation) {
+    const speed = (perSecond) => perSecond ? ` (${perSecond.toFixed(perSecond < 100 ? 1 : 0)} tokens/s)` : "";
+    const texts = [];
+    if (timings?.prompt_n)
+        texts.push(`Prompt: ${counted(timings.prompt_n, "token")} in ${inSeconds(timings.prompt_ms)}${speed(timings.prompt_per_second)}.`);
+    if (timings?.predicted_n)
+        texts.push(`Answer: ${counted(timings.predicted_n, "token")} in ${inSeconds(timings.predicted_ms)}${speed(timings.predicted_per_second)}.`);
+    if (explanation.draft_ms || explanation.model_ms)
+        texts.push(`Making drafts took ${inSeconds((explanation.draft_ms ?? 0) + (explanation.model_ms ?? 0))} of that.`);
+    return texts.join(" ");
+}
 
 function swatch(part) {
     const made = make("span", "swatch");
@@ -163,8 +176,8 @@ class AnswerView {
         this.onDrawn?.();
     }
 
-    /* Ends the answer. figures: texts; explanation: of the drafts, or undefined */
-    finish(figures, explanation, nTokens) {
+    /* Ends the answer. figures: texts; explanation: of the drafts, timings: as the gateway tells them, or undefined */
+    finish(figures, { explanation, timings, nTokens } = {}) {
         this.isOver = true;
         this.element.setAttribute("aria-busy", "false");
         this.drawNow();
@@ -172,8 +185,9 @@ class AnswerView {
         this.copy.hidden = this.raw === "";
         this.figures.textContent = figures.join(" · ");
         if (explanation) {
-            const drafts = make("details", "drafts", make("summary", "", "Where the tokens came from"), draftsPanel(explanation, nTokens));
-            this.below.append(drafts);
+            const panel = draftsPanel(explanation, nTokens);
+            panel.append(make("p", "times", timesText(timings, explanation)));
+            this.below.append(make("details", "drafts", make("summary", "", "Where the tokens came from"), panel));
         }
     }
 
@@ -183,6 +197,6 @@ class AnswerView {
         const after = failure.retryAfterSeconds ? ` Try again in ${counted(failure.retryAfterSeconds, "second")}.` : "";
         this.failure.replaceChildren(make("strong", "", title), make("p", "", failure.message + after));
         this.failure.hidden = false;
-        this.finish([], undefined, 0);
+        this.finish([]);
     }
 }

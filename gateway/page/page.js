@@ -104,7 +104,7 @@ const chat = {
                 const view = this.addView();
                 view.raw = message.content;
                 view.reasoning = message.reasoning ?? "";
-                view.finish([], undefined, 0);
+                view.finish([]);
             }
             this.messages.push(message);
         }
@@ -226,7 +226,9 @@ const chat = {
             if (end.failure)
                 view.fail(end.failure);
             else
-                view.finish(this.figures(view, end), end.coordgen?.explanation, end.timings?.predicted_n ?? end.usage?.completion_tokens ?? 0);
+                view.finish(this.figures(view, end), {
+                    explanation: end.coordgen?.explanation, timings: end.timings, nTokens: end.timings?.predicted_n ?? 0,
+                });
             byId("announcer").textContent = end.failure ? "The request failed." : end.isStopped ? "Stopped." : "The answer is complete.";
         }
         this.changed();

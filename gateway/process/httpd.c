@@ -100,6 +100,16 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
     notify_watchdog_ping();
 }
 
+/* Blocks or unblocks the signals that end the process. */
+static void mask_signals(int how) {
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(how, &set, NULL);
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static int make_events(Httpd *httpd) {
@@ -188,8 +198,14 @@ int httpd_run(HttpdSettings *settings, ErrText *err) {
     int r;
 
     httpd.gateway.on_empty_arg = &httpd;
+    /* No signal is lost before there are handlers, and none ends the process in the middle of its end: a blocked signal
+     * waits even where it is ignored. */
+    mask_signals(SIG_BLOCK);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
     r = start(&httpd, err);
     if (!r) {
+        mask_signals(SIG_UNBLOCK);
         notify_ready("Serving");
         await_clients(&httpd);
         r = event_base_dispatch(httpd.gateway.base) < 0 ? err_raise(-EIO) : 0;

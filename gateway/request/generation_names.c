@@ -27,6 +27,7 @@ static const struct {
     { "max_tokens", "max_tokens", CHOSEN(max_tokens) },
     { "prompt_tokens", "prompt", CHOSEN(prompt) },
     { "prompt", "prompt", CHOSEN(prompt) },
+    { "suffix", "suffix", CHOSEN(suffix) },
     { "answer_prefix", "messages", CHOSEN(answer_prefix) },
     { "template_kwargs", "chat_template_kwargs", CHOSEN(kwargs) },
     { "thinking_tokens", "thinking_tokens", CHOSEN(thinking) },

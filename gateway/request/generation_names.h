@@ -7,7 +7,7 @@
 
 /* Fields that a request may name in several ways: the name that it used, a constant; NULL: the usual name. */
 typedef struct GenerationNames {
-    const char *messages, *prompt, *max_tokens, *constraint, *answer_prefix;
+    const char *messages, *prompt, *suffix, *max_tokens, *constraint, *answer_prefix;
     const char *thinking, *kwargs, *logprobs, *no_answer; /* no_answer: add_generation_prompt */
 } GenerationNames;
 

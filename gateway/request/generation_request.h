@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "gateway/request/generation_names.h"
 #include "gateway/request/messages.h"
+#include "gateway/request/token_texts.h"
 #include "gateway/json/field.h"
 
 enum {
@@ -34,6 +35,12 @@ typedef struct GenerationJson {
     int32_t repeat_last_n, dry_last_n; /* INT32_MIN: absent */
 } GenerationJson;
 
+/* A bias of every token of a text. */
+typedef struct BiasText {
+    const TokenText *text;
+    float bias;
+} BiasText;
+
 typedef struct GenerationRequest {
     CoordgenGenerateOptions options; /* more_sampling is the one below */
     CoordgenSamplingOptions sampling;
@@ -41,6 +48,9 @@ typedef struct GenerationRequest {
     GenerationNames names;
     GenerationJson json;
     MessageList messages;
+    TokenTexts texts; /* that must be known before the generation starts */
+    BiasText *bias_texts;
+    size_t n_bias_texts;
     Owned owned;
     json_t *body;
 } GenerationRequest;

@@ -6,6 +6,10 @@
 #include "base/cleanup.h"
 #include "base/strings/utf8.h"
 
+enum {
+    TOOLS_MAX = 256, /* of a request, as the service has it */
+};
+
 static const char *type_of(const json_t *entry) {
     const char *type = json_string_value(json_object_get(entry, "type"));
 
@@ -55,6 +59,8 @@ int generation_set_tools(GenerationRequest *request, const json_t *tools, ApiErr
         return api_error_field(error, "tools", "tools must be an array");
     if (!json_array_size(tools))
         return 0;
+    if (json_array_size(tools) > TOOLS_MAX)
+        return api_error_field(error, "tools", "tools has more than %d tools", TOOLS_MAX);
     for (size_t i = 0; !r && i < json_array_size(tools); i++)
         r = check_tool(json_array_get(tools, i), field_path(&at, "tools[%zu]", i), error);
     return r ? r : owned_json(&request->owned, tools, &request->options.tools, error);
@@ -84,6 +90,13 @@ static int set_mode(GenerationRequest *request, const char *mode, const char *pa
     return 0;
 }
 
+/* Whether a tool has the name; the service has not checked yet that it has one at all. */
+static bool is_named(const json_t *tool, const char *name) {
+    const char *own = name_of(tool);
+
+    return own && !strcmp(own, name);
+}
+
 /* Offers only the tools that the choice lists. */
 static int set_allowed(GenerationRequest *request, const json_t *choice, ApiError *error) {
     static const char path[] = "tool_choice.allowed_tools";
@@ -94,12 +107,14 @@ static int set_allowed(GenerationRequest *request, const json_t *choice, ApiErro
 
     if (!mode || !json_array_size(list))
         r = api_error_field(error, path, "%s needs a mode, and an array of tools", path);
+    else if (json_array_size(list) > TOOLS_MAX)
+        r = api_error_field(error, path, "%s has more than %d tools", path, TOOLS_MAX);
     for (size_t i = 0; !r && i < json_array_size(list); i++) {
         const char *name = name_of(json_array_get(list, i));
         json_t *found = NULL;
 
         for (size_t k = 0; name && !found && k < json_array_size(request->json.tools); k++)
-            if (!strcmp(name, name_of(json_array_get(request->json.tools, k))))
+            if (is_named(json_array_get(request->json.tools, k), name))
                 found = json_array_get(request->json.tools, k);
         if (!found)
             r = api_error_field(error, path, "%s.tools[%zu] is none of the tools", path, i);

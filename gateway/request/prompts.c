@@ -5,29 +5,70 @@
 
 #include "gateway/json/field.h"
 
-/* Reads an array of token ids. */
-static int read_ids(Prompt *prompt, Owned *owned, const json_t *array, const char *path, ApiError *error) {
-    const size_t n = json_array_size(array);
-    uint32_t *ids = owned_array(owned, n, sizeof(*ids));
-    FieldPath at;
+/* Reads one piece of a prompt. Only a text at the front gets the tokens that the model wants there. */
+static int read_piece(PromptPiece *piece, GenerationRequest *request, const json_t *value, bool is_first,
+                      const char *path, ApiError *error) {
+    const char *text = json_string_value(value);
 
+    if (json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) <= UINT32_MAX) {
+        piece->id = (uint32_t)json_integer_value(value);
+        return 0;
+    }
+    if (!text || strlen(text) != json_string_length(value))
+        return api_error_field(error, path, "%s is neither a token id nor a text", path);
+    return token_texts_add(&request->texts, &request->owned, text, is_first, path, &piece->text, error);
+}
+
+/* Makes ids of pieces whose texts are known. */
+static int join_pieces(Prompt *prompt, GenerationRequest *request, ApiError *error) {
+    size_t n = 0;
+    uint32_t *ids;
+
+    for (size_t i = 0; i < prompt->n_pieces; i++)
+        n += prompt->pieces[i].text ? prompt->pieces[i].text->n_ids : 1;
+    ids = owned_array(&request->owned, n, sizeof(*ids));
     if (!ids)
         return api_error_no_memory(error);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_array_get(array, i);
+    prompt->tokens = ids;
+    prompt->n_tokens = n;
+    for (size_t i = 0; i < prompt->n_pieces; i++) {
+        const PromptPiece *piece = &prompt->pieces[i];
 
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > UINT32_MAX) {
-            field_path(&at, "%s[%zu]", path, i);
-            return api_error_field(
-                error, at.text, "%s is no token id: a prompt is one string, or an array of token ids alone", at.text);
-        }
-        ids[i] = (uint32_t)json_integer_value(id);
+        if (!piece->text)
+            *ids++ = piece->id;
+        for (size_t k = 0; piece->text && k < piece->text->n_ids; k++)
+            *ids++ = piece->text->ids[k];
     }
-    *prompt = (Prompt){ .tokens = ids, .n_tokens = n };
     return 0;
 }
 
-static int read_prompt(Prompt *prompt, Owned *owned, const json_t *value, const char *path, ApiError *error) {
+int prompts_join(PromptList *prompts, GenerationRequest *request, ApiError *error) {
+    int r = 0;
+
+    for (size_t i = 0; !r && i < prompts->n; i++)
+        if (prompts->list[i].n_pieces && !prompts->list[i].tokens)
+            r = join_pieces(&prompts->list[i], request, error);
+    return r;
+}
+
+/* Reads an array of token ids, with texts among them perhaps. */
+static int read_pieces(Prompt *prompt, GenerationRequest *request, const json_t *array, const char *path,
+                       ApiError *error) {
+    const size_t n = json_array_size(array), n_texts = request->texts.n;
+    PromptPiece *pieces = owned_array(&request->owned, n, sizeof(*pieces));
+    FieldPath at;
+    int r = 0;
+
+    if (!pieces)
+        return api_error_no_memory(error);
+    for (size_t i = 0; !r && i < n; i++)
+        r = read_piece(&pieces[i], request, json_array_get(array, i), !i, field_path(&at, "%s[%zu]", path, i), error);
+    *prompt = (Prompt){ .pieces = pieces, .n_pieces = n };
+    return r || request->texts.n > n_texts ? r : join_pieces(prompt, request, error);
+}
+
+static int read_prompt(Prompt *prompt, GenerationRequest *request, const json_t *value, const char *path,
+                       ApiError *error) {
     static const Field fields[] = {
         { "prompt_string", field_set_text, offsetof(Prompt, text), 0, 0 },
     };
@@ -36,7 +77,7 @@ static int read_prompt(Prompt *prompt, Owned *owned, const json_t *value, const 
 
     *prompt = (Prompt){ 0 };
     if (json_is_array(value) && json_array_size(value))
-        return read_ids(prompt, owned, value, path, error);
+        return read_pieces(prompt, request, value, path, error);
     if (json_is_object(value)) /* llama-server's, with media that nobody here understands */
         r = fields_read(value, &table, 1, prompt, path, error);
     else
@@ -46,14 +87,20 @@ static int read_prompt(Prompt *prompt, Owned *owned, const json_t *value, const 
     return r;
 }
 
-/* Whether an array has prompts, and is not a prompt of token ids itself. */
+/* Whether an array has prompts, and is not a prompt of ids and texts itself. */
 static bool has_prompts(const json_t *value) {
-    return json_is_array(value) && json_array_size(value) && !json_is_number(json_array_get(value, 0));
+    if (!json_is_array(value) || !json_array_size(value))
+        return false;
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (json_is_number(json_array_get(value, i)))
+            return false;
+    return true;
 }
 
-int prompts_read(PromptList *prompts, Owned *owned, const json_t *value, size_t n_max, const char *path,
+int prompts_read(PromptList *prompts, GenerationRequest *request, const json_t *value, size_t n_max, const char *path,
                  ApiError *error) {
-    const size_t n = has_prompts(value) ? json_array_size(value) : 1;
+    const bool is_array = has_prompts(value);
+    const size_t n = is_array ? json_array_size(value) : 1;
     FieldPath at;
     int r = 0;
 
@@ -61,13 +108,14 @@ int prompts_read(PromptList *prompts, Owned *owned, const json_t *value, size_t 
         return api_error_field(error, path, "%s is missing: a text or token ids are needed", path);
     if (n > n_max)
         return api_error_field(error, path, "%s has %zu prompts: at most %zu", path, n, n_max);
-    *prompts = (PromptList){ .list = owned_array(owned, n, sizeof(Prompt)), .n = n, .is_array = has_prompts(value) };
+    *prompts = (PromptList){ .list = owned_array(&request->owned, n, sizeof(Prompt)), .n = n, .is_array = is_array };
     if (!prompts->list)
         return api_error_no_memory(error);
-    if (!prompts->is_array)
-        return read_prompt(&prompts->list[0], owned, value, path, error);
+    if (!is_array)
+        return read_prompt(&prompts->list[0], request, value, path, error);
     for (size_t i = 0; !r && i < n; i++)
-        r = read_prompt(&prompts->list[i], owned, json_array_get(value, i), field_path(&at, "%s[%zu]", path, i), error);
+        r = read_prompt(&prompts->list[i], request, json_array_get(value, i), field_path(&at, "%s[%zu]", path, i),
+                        error);
     return r;
 }
 

@@ -78,43 +78,64 @@ static bool read_id(const char *text, uint32_t *idp) {
     return true;
 }
 
-static int refuse_token(const char *path, ApiError *error) {
-    return api_error_field(error, path, "%s: a token is given by its id: POST /tokenize tells the ids of a text", path);
+/* Adds one bias: of a token id, or of the tokens of a text. */
+static int add_bias(GenerationRequest *request, CoordgenLogitBias *biases, const char *text, uint32_t id, float bias,
+                    const char *path, ApiError *error) {
+    BiasText *of_text = &request->bias_texts[request->n_bias_texts];
+
+    if (text) {
+        of_text->bias = bias;
+        request->n_bias_texts++;
+        return token_texts_add(&request->texts, &request->owned, text, false, path, &of_text->text, error);
+    }
+    biases[request->sampling.n_logit_bias++] = (CoordgenLogitBias){ id, bias };
+    return 0;
 }
 
-static int biases_of_object(const json_t *value, CoordgenLogitBias *biases, const char *path, ApiError *error) {
+static int biases_of_object(GenerationRequest *request, const json_t *value, CoordgenLogitBias *biases,
+                            const char *path, ApiError *error) {
     const char *key;
-    json_t *bias;
-    size_t n = 0;
+    json_t *json;
     FieldPath at;
-    int r = 0;
+    int r;
 
-    json_object_foreach((json_t *)value, key, bias) {
-        if (!read_id(key, &biases[n].token))
-            return refuse_token(path, error);
-        field_path(&at, "%s.%" PRIu32, path, biases[n].token);
-        r = read_bias(bias, at.text, &biases[n].bias, error);
+    json_object_foreach((json_t *)value, key, json) {
+        uint32_t id = 0;
+        const bool is_id = read_id(key, &id);
+        float bias = 0;
+
+        field_path(&at, "%s.%.*s", path, UTF8_PREFIX(key, 64));
+        if (!*key)
+            return api_error_field(error, path, "%s: a token is an id, or a text that is not empty", path);
+        r = read_bias(json, at.text, &bias, error);
+        if (!r)
+            r = add_bias(request, biases, is_id ? NULL : key, id, bias, at.text, error);
         if (r)
             return r;
-        n++;
     }
     return 0;
 }
 
-static int biases_of_array(const json_t *value, CoordgenLogitBias *biases, const char *path, ApiError *error) {
+static int biases_of_array(GenerationRequest *request, const json_t *value, CoordgenLogitBias *biases, const char *path,
+                           ApiError *error) {
     FieldPath at;
     int r = 0;
 
     for (size_t i = 0; !r && i < json_array_size(value); i++) {
         const json_t *pair = json_array_get(value, i), *token = json_array_get(pair, 0);
+        const char *text = json_string_value(token);
+        const bool is_id =
+            json_is_integer(token) && json_integer_value(token) >= 0 && json_integer_value(token) <= UINT32_MAX;
+        float bias = 0;
 
         field_path(&at, "%s[%zu]", path, i);
         if (json_array_size(pair) != 2)
             return api_error_field(error, at.text, "%s must be a pair [token, bias]", at.text);
-        if (!json_is_integer(token) || json_integer_value(token) < 0 || json_integer_value(token) > UINT32_MAX)
-            return refuse_token(at.text, error);
-        biases[i].token = (uint32_t)json_integer_value(token);
-        r = read_bias(json_array_get(pair, 1), at.text, &biases[i].bias, error);
+        if (!is_id && (!text || !*text || strlen(text) != json_string_length(token)))
+            return api_error_field(error, at.text, "%s: a token is an id, or a text that is not empty", at.text);
+        r = read_bias(json_array_get(pair, 1), at.text, &bias, error);
+        if (!r)
+            r = add_bias(request, biases, text, is_id ? (uint32_t)json_integer_value(token) : 0, bias, at.text, error);
     }
     return r;
 }
@@ -123,7 +144,6 @@ static int set_logit_bias(const Field *field, const json_t *value, void *target,
     GenerationRequest *request = target;
     const size_t n = json_is_object(value) ? json_object_size(value) : json_array_size(value);
     CoordgenLogitBias *biases;
-    int r;
 
     if (!json_is_object(value) && !json_is_array(value))
         return api_error_field(error, path, "%s must be an object {token: bias}, or an array of pairs [token, bias]",
@@ -131,13 +151,35 @@ static int set_logit_bias(const Field *field, const json_t *value, void *target,
     if (n > LIST_MAX)
         return api_error_field(error, path, "%s has %zu tokens: send fewer", path, n);
     biases = owned_array(&request->owned, n, sizeof(*biases));
+    request->bias_texts = owned_array(&request->owned, n, sizeof(*request->bias_texts));
+    if (!biases || !request->bias_texts)
+        return api_error_no_memory(error);
+    request->n_bias_texts = request->sampling.n_logit_bias = 0;
+    request->sampling.logit_bias = n ? biases : NULL;
+    return json_is_object(value) ? biases_of_object(request, value, biases, path, error)
+                                 : biases_of_array(request, value, biases, path, error);
+}
+
+int sampling_fields_join(GenerationRequest *request, ApiError *error) {
+    size_t n = request->sampling.n_logit_bias;
+    CoordgenLogitBias *biases;
+
+    if (!request->n_bias_texts)
+        return 0;
+    for (size_t i = 0; i < request->n_bias_texts; i++)
+        n += request->bias_texts[i].text->n_ids;
+    biases = owned_array(&request->owned, n, sizeof(*biases));
     if (!biases)
         return api_error_no_memory(error);
-    r = json_is_object(value) ? biases_of_object(value, biases, path, error)
-                              : biases_of_array(value, biases, path, error);
-    request->sampling.logit_bias = n ? biases : NULL;
+    n = request->sampling.n_logit_bias;
+    if (n)
+        memcpy(biases, request->sampling.logit_bias, n * sizeof(*biases));
+    for (size_t i = 0; i < request->n_bias_texts; i++)
+        for (size_t k = 0; k < request->bias_texts[i].text->n_ids; k++)
+            biases[n++] = (CoordgenLogitBias){ request->bias_texts[i].text->ids[k], request->bias_texts[i].bias };
+    request->sampling.logit_bias = biases;
     request->sampling.n_logit_bias = n;
-    return r;
+    return 0;
 }
 
 /* ---- DRY --------------------------------------------------------------------------------------------------------- */

@@ -8,5 +8,7 @@
 extern const FieldTable sampling_fields_table; /* of a GenerationRequest */
 /* Settles what several fields say together. */
 void sampling_fields_settle(GenerationRequest *request);
+/* Adds the biases of texts, whose ids are known, to those of ids. 0 or API_E_REFUSED. */
+int sampling_fields_join(GenerationRequest *request, ApiError *error);
 
 #endif

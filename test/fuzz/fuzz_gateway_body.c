@@ -6,6 +6,7 @@
 
 #include "gateway/request/generation_fields.h"
 #include "gateway/request/prompts.h"
+#include "gateway/request/sampling_fields.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
@@ -18,6 +19,8 @@ static void check_error(int r, const ApiError *error) {
     assert(!r || (r == API_E_REFUSED && error->status >= 400 && *error->message));
     assert(!r || memchr(error->param, 0, sizeof(error->param)));
 }
+
+static volatile size_t sink; /* what was read, so that reading is not left out */
 
 /* Reads every text that the options point to. */
 static size_t touch(const CoordgenGenerateOptions *options) {
@@ -49,7 +52,6 @@ static void read_body(json_t *body, bool is_chat) {
     static const FieldTable table = { fields, ARRAY_LEN(fields) };
     GenerationRequest *request = generation_request_new(sizeof(Request), body);
     PromptList prompts = { 0 };
-    volatile size_t sum = 0;
     ApiError error;
     int r;
 
@@ -62,13 +64,20 @@ static void read_body(json_t *body, bool is_chat) {
                                      &error);
     check_error(r, &error);
     if (!r && !is_chat) {
-        r = prompts_read(&prompts, &request->owned, ((Request *)request)->prompt, 64, "prompt", &error);
+        r = prompts_read(&prompts, request, ((Request *)request)->prompt, 64, "prompt", &error);
         check_error(r, &error);
+        for (size_t i = 0; !r && i < request->texts.n; i++) {
+            sink += strlen(request->texts.list[i].text) + strlen(request->texts.list[i].path);
+            r = token_text_set(&request->texts.list[i], &request->owned, (const uint32_t[]){ 1, 2 }, i % 3, &error);
+            assert(!r);
+        }
+        if (!r)
+            r = prompts_join(&prompts, request, &error) || sampling_fields_join(request, &error);
         for (size_t i = 0; !r && i < prompts.n; i++)
-            sum += prompts.list[i].text ? strlen(prompts.list[i].text) : prompts.list[i].tokens[0];
+            sink += prompts.list[i].text ? strlen(prompts.list[i].text) : prompts.list[i].n_tokens;
     }
     if (!r)
-        sum += touch(&request->options);
+        sink += touch(&request->options);
     if (r) /* also an error of the service gets the request's names */
         generation_names_apply(&request->names, &error);
     if (r)

@@ -68,7 +68,13 @@ class Results:
         if report.failed:
             self.rows[test_name(report.nodeid)] = ["failed", "was not collected: " + str(report.longrepr)[-300:]]
 
+    def pytest_runtest_logfinish(self):
+        self.write()
+
     def pytest_sessionfinish(self):
+        self.write()
+
+    def write(self):
         if path := os.environ.get("PEERS_RESULTS"):
             Path(path).write_text(json.dumps({"suite": self.suite, "rows": self.rows}))
 

@@ -2,8 +2,10 @@
 """coordgend and coordgen-httpd of a build folder, for the suites of others."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
+import re
 import shutil
 import signal
 import socket
@@ -34,9 +36,18 @@ def model_path(name):
     return Path(done.stdout.strip())
 
 
-def die_with_parent():
-    """Makes the kernel end a child when its parent is killed, which leaves the parent no time to do it."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def share_import(path, name):
+    """Gives an import of a model that the cache has another name, so that a model with two names is imported once."""
+    for package in (CACHE / "models").glob(f"{path.stem}-*.cgm"):
+        source = package.name.removeprefix(path.stem)  # "-" and the beginning of the source's hash
+        if re.fullmatch(r"-[0-9a-f]{12}\.cgm", source):
+            with contextlib.suppress(FileExistsError):
+                (CACHE / "models" / f"{name}{source}").hardlink_to(package)
+
+
+def die_with_parent(number=signal.SIGKILL):
+    """Makes the kernel signal this process when its parent is killed, which leaves the parent no time to do it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 class Relay:
@@ -101,6 +112,7 @@ class Service:
         (self.folder / "models").mkdir(parents=True)
         for name, path in names.items():
             (self.folder / "models" / f"{name}.gguf").symlink_to(path)
+            share_import(Path(path), name)
         (self.folder / "coordgend.conf").write_text("")
         CACHE.mkdir(parents=True, exist_ok=True)
         self.api, self.http = self.folder / "api.sock", self.folder / "http.sock"

@@ -39,8 +39,8 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(self.path)  # waits for room in the backlog, which a socket with a time does not
         self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
 
 
 class Answer(NamedTuple):

@@ -3,10 +3,13 @@
 
 import json
 import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 
 from gateway import Gateway, GatewayCase
 from settings import BIN, SLOW
+from test_parts import TEMPLATE
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -101,7 +104,7 @@ class Chat(Case):
         self.assertEqual(chunks[-2]["choices"][0]["finish_reason"], "length")
 
     def test_stop_and_parts_of_a_content(self):
-        body = question(temperature=0, max_tokens=24)
+        body = question(temperature=0)
         text = self.whole(body)["choices"][0]["message"]["content"]
         stop = text[8:11]
         body["messages"][0]["content"] = [{"type": "text", "text": "Name three rivers."}]
@@ -275,19 +278,35 @@ class Completions(Case):
         self.assertEqual(self.whole({"prompt": "Once"}, COMPLETIONS)["usage"]["completion_tokens"], 16)
 
     def test_several_prompts(self):
-        texts = ["Once upon a time", "The river", [1, 2, 3], "A", "B", "C"]
-        alone = [[choice["text"] for choice in self.whole(prompt(one, temperature=1, seed=3, n=2), COMPLETIONS)["choices"]]
-                 for one in texts]
-        body = prompt(texts, temperature=1, seed=3, n=2)
+        texts = ["Once upon a time", "The river", [1, 2, 3], "A", "B"]  # one more than run at a time
+        options = {"temperature": 1, "seed": 3, "n": 2, "max_tokens": 3}
+        alone = [[choice["text"] for choice in self.whole(prompt(one, **options), COMPLETIONS)["choices"]] for one in texts]
+        body = prompt(texts, **options)
         together = self.whole(body, COMPLETIONS)
         self.assertEqual([choice["text"] for choice in together["choices"]], sum(alone, []))
-        self.assertEqual([choice["index"] for choice in together["choices"]], list(range(12)))
-        self.assertEqual(together["usage"]["completion_tokens"], 12 * 8)
-        streamed = [""] * 12
+        self.assertEqual([choice["index"] for choice in together["choices"]], list(range(10)))
+        self.assertEqual(together["usage"]["completion_tokens"], 10 * 3)
+        streamed = [""] * 10
         for chunk in self.chunks(body, COMPLETIONS):
             for choice in chunk["choices"]:
                 streamed[choice["index"]] += choice["text"]
         self.assertEqual(streamed, sum(alone, []))
+
+    def test_ids_and_texts_in_one_prompt(self):
+        text = "Once upon a time"
+        ids = self.assertAnswer(self.post("/tokenize", {"content": text}))["tokens"]
+        first = self.whole(prompt(temperature=0), COMPLETIONS)["choices"][0]["text"]
+        for mixed in (ids, ["Once", *ids[1:]], [*ids[:2], text[text.index(" a"):]] if len(ids) == 4 else ids):
+            self.assertEqual(self.whole(prompt(mixed, temperature=0), COMPLETIONS)["choices"][0]["text"], first)
+        both = self.whole(prompt([[ids[0], " upon a time"], text], temperature=0), COMPLETIONS)
+        self.assertEqual([choice["text"] for choice in both["choices"]], [first, first])
+        self.assertError(self.post(COMPLETIONS, prompt([1, "a"], model="gpt-4")), 404, "model", "model_not_found")
+
+    def test_bias_of_a_text(self):
+        first = self.whole(prompt(temperature=0, logprobs=0), COMPLETIONS)["choices"][0]["logprobs"]["tokens"][0]
+        for bias in ({first: -100}, [[first, False]]):
+            tokens = self.whole(prompt(temperature=0, logprobs=0, logit_bias=bias), COMPLETIONS)["choices"][0]["logprobs"]["tokens"]
+            self.assertNotIn(first, tokens)
 
     def test_logprobs(self):
         body = prompt(temperature=0, logprobs=2)
@@ -312,6 +331,49 @@ class Completions(Case):
                                                                                                     "max_tokens")):
             with self.subTest(body):
                 self.assertError(self.post(COMPLETIONS, body), 400, param)
+
+
+class Thinking(Case):
+    """A template that opens the thinking: what the model writes first is reasoning."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="coordgen-think-")
+        template = Path(cls.folder.name, "t.jinja")
+        template.write_text(TEMPLATE)
+        cls.flags = (f"--chat-template={template}",)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def test_reasoning_is_apart(self):
+        body = question("Name a colour.", temperature=0, max_tokens=16, thinking_tokens=5)
+        answer = self.whole(body)
+        message = answer["choices"][0]["message"]
+        self.assertTrue(message["reasoning_content"] and message["content"])
+        self.assertNotIn("think>", message["reasoning_content"])
+        self.assertGreaterEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 5)
+        deltas = [chunk["choices"][0]["delta"] for chunk in self.chunks(body)]
+        self.assertEqual("".join(delta.get("reasoning_content", "") for delta in deltas), message["reasoning_content"])
+        self.assertEqual("".join(delta.get("content") or "" for delta in deltas), message["content"])
+        # The thinking comes back with the next turn, and the template shows it.
+        more = self.whole({**body, "messages": [*body["messages"], message, {"role": "user", "content": "Another?"}]})
+        less = self.whole({**body, "messages": [*body["messages"], {**message, "reasoning_content": None},
+                                                {"role": "user", "content": "Another?"}]})
+        self.assertGreater(more["usage"]["prompt_tokens"], less["usage"]["prompt_tokens"])
+
+    def test_thinking_switched_off(self):
+        body = question("Name a colour.", temperature=0)
+        off = self.whole({**body, "reasoning_effort": "none"})["choices"][0]["message"]
+        self.assertNotIn("reasoning_content", off)
+        for more in ({"thinking_tokens": 0}, {"reasoning_budget_tokens": 0}, {"chat_template_kwargs": {"enable_thinking": False}}):
+            self.assertEqual(self.whole({**body, **more})["choices"][0]["message"], off)
+        inline = self.whole({**body, "reasoning_format": "none"})["choices"][0]["message"]
+        self.assertNotIn("reasoning_content", inline)
+        self.assertError(self.post(CHAT, {**body, "reasoning_effort": "low"}), 400, "reasoning_effort")
 
 
 class Queue(Case):

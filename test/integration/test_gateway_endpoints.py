@@ -8,9 +8,12 @@ import re
 import signal
 import struct
 import subprocess
+import tempfile
+from pathlib import Path
 
 from daemon import Daemon
 from gateway import Gateway, GatewayCase
+from gguf import cut_layers, with_ids
 from settings import BIN, MODEL, SLOW
 
 NAME = MODEL.stem
@@ -206,7 +209,7 @@ class Figures(GatewayCase):
                 ({}, "input", "missing"),
                 ({"input": []}, "input", "empty"),
                 ({"input": ["a", ""]}, "input[1]", "empty"),
-                ({"input": {"a": 1}}, "input", "string"),
+                ({"input": {"a": 1}}, "input.a", "unknown field"),
                 ({"input": [1, "a"]}, "input", "token id"),
                 ({"input": ["a"] * 2049}, "input", "at most 2048"),
                 ({"input": [[1], [4000000]]}, "input", "4000000"),
@@ -227,6 +230,114 @@ class Figures(GatewayCase):
         self.assertError(self.post("/embedding", {"content": "a", "input": "b"}), 400, "content")
         self.assertError(self.post("/embedding", {"content": "a", "encoding_format": "base64"}), 400, "encoding_format")
 
+    # --- chats as prompts
+
+    CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is a ship?"}]
+    TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+
+    def test_apply_template(self):
+        rendered = ctl(self.daemon, "tokenize", "--chat", "--render", "What is a ship?")
+        body = self.assertAnswer(self.post("/apply-template", {"messages": self.CHAT[1:]}))
+        self.assertEqual(body, {"prompt": rendered})
+        ended = ctl(self.daemon, "tokenize", "--chat", "--render", "--no-generation-prompt", "What is a ship?")
+        self.assertEqual(self.assertAnswer(self.post("/apply-template", {"messages": self.CHAT[1:],
+                                                                         "add_generation_prompt": False})), {"prompt": ended})
+        parts = [{"role": "user", "content": [{"type": "text", "text": "What is a ship?"}]}]
+        self.assertEqual(self.assertAnswer(self.post("/apply-template", {"messages": parts, "tools": None})), body)
+        begun = self.assertAnswer(self.post("/apply-template", {"messages": self.CHAT[1:] + [
+            {"role": "assistant", "content": "A ship is"}], "continue_final_message": True, "add_generation_prompt": False}))
+        self.assertTrue(begun["prompt"].endswith("A ship is"), begun)
+
+    def test_input_tokens(self):
+        """The number of tokens that the chat itself has."""
+        for fields in ({}, {"max_tokens": 3, "temperature": 0}, {"reasoning_effort": "medium"},
+                       {"messages": self.CHAT + [{"role": "assistant", "content": "A"}, {"role": "user", "content": "B"}]}):
+            body = {"messages": self.CHAT, "model": NAME, **fields}
+            counted = self.assertAnswer(self.post("/v1/chat/completions/input_tokens", body))
+            chat = self.assertAnswer(self.post("/chat/completions", {**body, "max_tokens": 1}))
+            self.assertEqual(counted, {"object": "response.input_tokens", "input_tokens": chat["usage"]["prompt_tokens"]})
+
+    def test_chats_that_are_refused(self):
+        for path in ("/apply-template", "/v1/chat/completions/input_tokens"):
+            for body, param, text in (
+                    ({}, "messages", "messages"),
+                    ({"messages": []}, "messages", "at least one"),
+                    ({"messages": self.CHAT, "tool": []}, "tool", "unknown field"),
+                    ({"messages": self.CHAT, "chat_template_kwargs": {"no_such_name": 1}}, "chat_template_kwargs",
+                     "no_such_name"),
+                    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0]",
+                     "image")):
+                with self.subTest(path=path, body=str(body)[:60]):
+                    error = self.assertError(self.post(path, body), 400, param)
+                    self.assertIn(text, error["message"])
+
+    # --- completions of llama-server's own form
+
+    def test_completion(self):
+        told = ctl(self.daemon, "generate", "--raw", "--max-tokens=12", "--temperature=0", "Once upon a time")
+        asked = {"prompt": "Once upon a time", "n_predict": 12, "temperature": 0}
+        body = self.assertAnswer(self.post("/completion", {**asked, "return_tokens": True, "n_probs": 2}))
+        self.assertEqual(body["content"], told.rstrip("\n"))
+        self.assertEqual((body["stop"], body["stop_type"], body["stopping_word"], body["truncated"], body["model"]),
+                         (True, "limit", "", False, NAME))
+        self.assertEqual((body["tokens_predicted"], len(body["tokens"]), body["timings"]["predicted_n"]), (12, 12, 12))
+        self.assertEqual(body["has_new_line"], "\n" in told.rstrip("\n"))
+        self.assertEqual([one["id"] for one in body["completion_probabilities"]], body["tokens"])
+        self.assertEqual({len(one["top_logprobs"]) for one in body["completion_probabilities"]}, {2})
+        self.assertEqual((body["generation_settings"]["n_predict"], body["generation_settings"]["temperature"]), (12, 0))
+        self.assertEqual(body["tokens_evaluated"], body["timings"]["prompt_n"] + body["timings"]["cache_n"])
+        plain = self.assertAnswer(self.post("/completions", asked))
+        self.assertEqual((plain["content"], plain["tokens"]), (body["content"], []))
+        few = self.assertAnswer(self.post("/completion", {**asked, "response_fields": [
+            "content", "generation_settings/n_predict", "none"]}))
+        self.assertEqual(few, {"content": body["content"], "generation_settings/n_predict": 12})
+        ended = self.assertAnswer(self.post("/completion", {**asked, "stop": [body["content"][4:8]]}))
+        self.assertEqual((ended["stop_type"], ended["stopping_word"]), ("word", body["content"][4:8]))
+
+    def test_completion_of_several_prompts(self):
+        ids = self.ctl_json("tokenize", "Once upon a time")["tokens"]
+        asked = {"n_predict": 6, "temperature": 0}
+        one = self.assertAnswer(self.post("/completion", {**asked, "prompt": ids}))
+        both = self.assertAnswer(self.post("/completion", {**asked, "prompt": ["The sea", ids]}))
+        self.assertEqual(len(both), 2)
+        self.assertEqual([(each["index"], each["content"]) for each in both[1:]], [(1, one["content"])])
+        mixed = self.assertAnswer(self.post("/completion", {**asked, "prompt": [*ids[:1], " upon a time"]}))
+        self.assertEqual(mixed["content"], one["content"])
+        drawn = self.assertAnswer(self.post("/completion", {"n_predict": 6, "temperature": 1, "seed": 5, "n": 2,
+                                                            "prompt": "The sea"}))
+        self.assertEqual([each["generation_settings"]["seed"] for each in drawn], [5, 6])
+
+    def test_completion_stream(self):
+        asked = {"prompt": "Once upon a time", "n_predict": 12, "temperature": 0}
+        whole = self.assertAnswer(self.post("/completion", {**asked, "return_tokens": True}))
+        with self.gateway.stream("POST", "/completion", {**asked, "stream": True, "timings_per_token": True}) as stream:
+            events = [event.data for event in stream]
+        self.assertEqual("".join(event["content"] for event in events), whole["content"])
+        self.assertEqual([token for event in events for token in event["tokens"]], whole["tokens"])
+        self.assertEqual([event["stop"] for event in events], [False] * (len(events) - 1) + [True])
+        self.assertTrue(all("timings" in event for event in events))
+        self.assertEqual([event["tokens_predicted"] for event in events][-2:], [12, 12])
+        for name in ("model", "stop_type", "generation_settings", "tokens_evaluated", "prompt"):
+            expected = dict(whole[name], stream=True, timings_per_token=True) if name == "generation_settings" else whole[name]
+            self.assertEqual({**events[-1][name], "seed": 0} if name == "generation_settings" else events[-1][name],
+                             {**expected, "seed": 0} if name == "generation_settings" else expected)
+
+    def test_completions_that_are_refused(self):
+        for path, body, param, text in (
+                ("/completion", {}, "prompt", "missing"),
+                ("/completion", {"prompt": [1, {}]}, "prompt[1]", "token id"),
+                ("/completion", {"prompt": "a", "messages": []}, "messages", "unknown field"),
+                ("/completion", {"prompt": "a", "id_slot": 1}, "id_slot", "not supported"),
+                ("/completion", {"prompt": "a", "response_fields": [1]}, "response_fields", "string"),
+                ("/completion", {"prompt": "a", "n_predict": "b"}, "n_predict", "integer"),
+                ("/infill", {"input_suffix": "b"}, "input_prefix", "missing"),
+                ("/infill", {"input_prefix": "a", "input_suffix": "b", "input_extra": [{"filename": "x"}]},
+                 "input_extra[0]", "text"),
+                ("/infill", {"input_prefix": "a", "input_suffix": "b"}, "input_suffix", "prefix")):
+            with self.subTest(path=path, body=body):
+                error = self.assertError(self.post(path, body), 400, param)
+                self.assertIn(text, error["message"])
+
     def test_a_client_that_leaves(self):
         """Requests to the service that are under way end, those that would follow are never made."""
         raw = self.gateway.connect()
@@ -237,6 +348,34 @@ class Figures(GatewayCase):
         raw.close()
         self.daemon.wait_idle()
         self.assertEqual(self.assertAnswer(self.get("/health")), {"status": "ok"})
+
+
+class Infill(GatewayCase):
+    """A model of one layer whose file names tokens for a gap: what it writes makes no sense, its prompt does."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        small, marked = Path(folder.name) / "small.gguf", Path(folder.name) / "marked.gguf"
+        cut_layers(MODEL, small, 1)
+        with_ids(small, marked, {f"tokenizer.ggml.fim_{mark}_token_id": i + 7 for i, mark in enumerate(("pre", "suf", "mid"))})
+        cls.daemon_options = {"model": marked}
+        super().setUpClass()
+
+    def test_infill(self):
+        before, begun, behind = "def add(a, b):\n", "    return", "\n\nprint(add(1, 2))\n"
+        asked = {"input_prefix": before, "input_suffix": behind, "n_predict": 8, "ignore_eos": True, "temperature": 0}
+        told = json.loads(ctl(self.daemon, "-j", "generate", "--raw", f"--suffix={behind}", "--max-tokens=8",
+                              "--ignore-end", "--temperature=0", before + begun).splitlines()[-1])
+        body = self.assertAnswer(self.post("/infill", {**asked, "prompt": begun}))
+        self.assertEqual((body["content"], body["tokens_evaluated"]), (told["text"], told["usage"]["prompt_tokens"]))
+        self.assertEqual((body["prompt"], body["stop_type"]), (before + begun, "limit"))
+        with self.gateway.stream("POST", "/infill", {**asked, "prompt": begun, "stream": True}) as stream:
+            self.assertEqual("".join(event.data["content"] for event in stream), body["content"])
+        extra = self.assertAnswer(self.post("/infill", {**asked, "input_extra": [{"filename": "a.py", "text": "x = 1"}]}))
+        self.assertEqual(extra["prompt"], "x = 1\n\n" + before)
+        self.assertAnswer(self.post("/infill", {**asked, "input_suffix": ""}))
 
 
 class WithoutModel(GatewayCase):

@@ -95,9 +95,9 @@ class Http(GatewayCase):
     def test_half_closed_client(self):
         """A client that has closed its side gets a reply that is there at once, and counts as gone for a long one."""
         with self.gateway.connect() as connection, connection.makefile("rb") as stream:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
             connection.shutdown(socket.SHUT_WR)
-            self.assertEqual(read_reply(stream)[0], 200)
+            self.assertEqual(read_reply(stream)[0], 404)
         body = json.dumps(question(max_tokens=500)).encode()
         with self.gateway.connect() as connection:
             connection.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (CHAT.encode(), len(body), body))

@@ -208,7 +208,9 @@ class InBrowser(GatewayCase):
         self.assertIn(f"{expected.body['usage']['completion_tokens']} tokens", below)
         self.assertIn("tokens/s", below)
         self.browser.run("document.querySelector('.drafts').open = true")
-        self.assertRegex(self.browser.run("document.querySelector('.drafts .panel').innerText"), r"model")
+        panel = self.browser.run("document.querySelector('.drafts .panel').innerText")
+        self.assertRegex(panel, r"of the model|by itself")
+        self.assertRegex(panel, rf"Prompt: \d+ tokens in .+ Answer: {expected.body['usage']['completion_tokens']} tokens in ")
         self.browser.screenshot(SCREENSHOTS / "answer.png")
         # A second message carries the first ones.
         self.ask("And one lake.")
@@ -262,7 +264,7 @@ class InBrowser(GatewayCase):
             " take({ prompt_progress: { total: 80, processed: 20 }, choices: [{ delta: {} }] }); see();"
             " take({ choices: [{ delta: { reasoning_content: 'Let me <b>see</b>.' } }] }); see();"
             " take({ choices: [{ delta: { content: 'It is so.' } }] }); see();"
-            " view.finish(chat.figures(view, end), undefined, 0); return [seen, view.thoughtText.textContent, view.progress.value,"
+            " view.finish(chat.figures(view, end)); return [seen, view.thoughtText.textContent, view.progress.value,"
             " view.raw]; })()")
         self.assertEqual(shown, [[["Reading the prompt", True, False, "Thinking", ""], ["", False, False, "Thinking", ""],
                                   ["", False, False, "Thought", "It is so."]], "Let me <b>see</b>.", 0.25, "It is so."])

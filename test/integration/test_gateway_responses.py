@@ -11,7 +11,7 @@ import coordgen_pb2 as pb
 
 from daemon import Daemon
 from gateway import Gateway, GatewayCase
-from settings import TOP
+from settings import whole_model
 from wire import chat
 
 PATH = "/v1/responses"
@@ -200,6 +200,7 @@ class Responses(ResponsesCase):
         self.assertError(self.get(PATH), 405)
         self.assertError(self.get(PATH + "/resp_1"), 404)
 
+    @whole_model
     def test_cancelled_in_the_service(self):
         """An administrator ends the generation: the stream says so in its last events."""
         admin = self.daemon.connect()
@@ -214,6 +215,14 @@ class Responses(ResponsesCase):
         self.assertIn("cancelled", response["error"]["message"])
         self.assertTrue(text_of(response))
 
+    @whole_model
+    def test_client_goes(self):
+        """A client that goes within an answer leaves nothing behind in the service."""
+        with self.gateway.stream("POST", PATH, ask(ignore_eos=True, stream=True)) as stream:
+            self.assertEqual(len(list(itertools.islice(stream, 6))), 6)
+        self.daemon.wait_idle()
+
+    @whole_model
     def test_service_ends(self):
         """The service dies within an answer: error events, not a broken connection."""
         daemon = Daemon()

@@ -223,6 +223,8 @@ static GrammarPart scope_part(Writer *w, CallScope scope) {
         return w->shape->start ? marked_answer(w) : front_answer(w);
     case CALL_SCOPE_CALLS:
         return joined_calls(w);
+    case CALL_SCOPE_JOINT:
+        return grammar_part_repeat(w->builder, text_part(w, w->shape->joint), 0, 1);
     case CALL_SCOPE_SECTION:
         return section(w);
     case CALL_SCOPE_BODY:

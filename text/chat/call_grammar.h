@@ -11,6 +11,7 @@
 typedef enum CallScope {
     CALL_SCOPE_ANSWER,    /* the whole answer, with marks that are text */
     CALL_SCOPE_CALLS,     /* calls alone */
+    CALL_SCOPE_JOINT,     /* what may stand between two calls, or nothing */
     CALL_SCOPE_SECTION,   /* from behind the start mark on, with the end mark as text */
     CALL_SCOPE_BODY,      /* from behind the start mark up to the end mark */
     CALL_SCOPE_NAME,      /* a plain name, where one tool alone may be called */

@@ -585,6 +585,8 @@ static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
     if (r)
         return r;
     str_buf_append(text, output->data, output->len_bytes);
+    if (tokens->input->answer_prefix_bytes)
+        str_buf_append(text, tokens->input->answer_prefix, tokens->input->answer_prefix_bytes);
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }
 

@@ -54,5 +54,5 @@ def test_any_body(case):
     answer = case.call(headers={"Authorization": f"Bearer {TOKEN}"})
     assert answer.status_code < 500, answer.text
     case.validate_response(answer, checks=[schemathesis.checks.not_a_server_error,
-                                           schemathesis.openapi.checks.response_schema_conformance,
-                                           schemathesis.openapi.checks.content_type_conformance])
+                                           schemathesis.specs.openapi.checks.response_schema_conformance,
+                                           schemathesis.specs.openapi.checks.content_type_conformance])

@@ -268,7 +268,7 @@ def test_cancel():
 
 def test_wrong_token():
     with pytest.raises(openai.AuthenticationError):
-        OpenAI(base_url=BASE, api_key="wrong", max_retries=0).models.list()
+        OpenAI(base_url=BASE, api_key="wrong", max_retries=0).completions.create(model=MODEL, prompt="One,", max_tokens=1)
 
 
 def test_unknown_field():

@@ -108,6 +108,10 @@ static void test_call_plan_marks_of_tokens(void **state) {
     expect(&marked, automatic, true, CALL "\n" NOW "\nx", false);
     expect(&marked, required, true, "T", false);
     expect(&marked, required, true, CALL "\n" NOW "\n" CALL_END, true);
+    expect(&marked, required, true, CALL "\n" NOW "\n" CALL_END CALL "\n" NOW "\n" CALL_END "\n", true);
+    expect(&marked, required, true, CALL "\n" NOW "\n" CALL_END "\n" CALL "\n" SUM "\n" CALL_END, true);
+    expect(&marked, required, true, CALL "\n" NOW "\n" CALL_END "T", false);
+    expect(&marked, required, true, CALL "\n" NOW "\n" CALL_END "\n{", false); /* a call without its mark */
     expect(&marked, single, true, CALL "\n" NOW "\n" CALL_END "\n", false);
     expect(&marked, at_most_one, true, "x" CALL "\n" NOW "\n" CALL_END CALL, false);
     expect(&marked, named, true, CALL "\n{\"name\": \"s", false);

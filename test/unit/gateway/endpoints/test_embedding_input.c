@@ -20,7 +20,7 @@ typedef struct Read {
 } Read;
 
 static Read read_input(const char *text) {
-    Read read = { .body = json_loads(text, JSON_DECODE_ANY, NULL) };
+    Read read = { .body = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) };
 
     assert_non_null(read.body);
     read.r = embedding_inputs_read(&read.inputs, read.body, "input", &read.error);
@@ -45,6 +45,8 @@ static void test_embedding_input_forms(void **state) {
         { "[[1, 2], [3]]", 2, "ii" },
         { "[\"a\", [7], \"b\"]", 3, "tit" },
         { "[[4294967295]]", 1, "i" },
+        { "{\"prompt_string\": \"a\"}", 1, "t" },
+        { "[[1], {\"content\": [{\"type\": \"text\", \"text\": \"a\"}]}]", 2, "it" },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -66,6 +68,9 @@ static void test_embedding_input_values(void **state) {
     assert_int_equal(read.inputs.n_tokens[1], 3);
     assert_int_equal(read.inputs.tokens[1][0], 5);
     assert_int_equal(read.inputs.tokens[1][2], UINT32_MAX);
+    _cleanup_(read_deinit) Read parts = read_input("{\"content\": [{\"type\": \"text\", \"text\": \"a \"},"
+                                                   "{\"type\": \"text\", \"text\": \"b\"}]}");
+    assert_string_equal(parts.inputs.texts[0], "a b");
 }
 
 static void test_embedding_input_refused(void **state) {
@@ -76,7 +81,14 @@ static void test_embedding_input_refused(void **state) {
         { "\"\"", "input", "input is empty" },
         { "[\"a\", \"\"]", "input[1]", "input[1] is empty" },
         { "7", "input", "must be a string" },
-        { "{}", "input", "must be a string" },
+        { "{}", "input", "needs a prompt_string" },
+        { "{\"prompt_string\": 1}", "input", "must be a string" },
+        { "{\"prompt_string\": \"\"}", "input", "is empty" },
+        { "{\"prompt_string\": \"a\", \"multimodal_data\": []}", "input.multimodal_data", "unknown field" },
+        { "{\"content\": \"a\"}", "input.content", "must be an array" },
+        { "{\"content\": []}", "input", "is empty" },
+        { "[{\"content\": [{\"type\": \"image_url\"}]}]", "input[0]", "input[0].content[0] must be" },
+        { "[{\"content\": [{\"type\": \"text\", \"text\": \"a\\u0000\"}]}]", "input[0]", "content[0] must be" },
         { "[\"a\", 7]", "input[1]", "must be a string" },
         { "[[]]", "input[0]", "must be a string" },
         { "[1, \"a\"]", "input", "input[1] must be a token id" },

@@ -39,6 +39,7 @@ static void test_http_server_heads(void **state) {
     } rows[] = {
         { GET, 200 },
         { "GET /x HTTP/1.1\r\n\r\n", 400 }, /* no Host */
+        { "GET /x HTTP/1.1\r\n" HOST "Host: y\r\n\r\n", 400 },
         { "GET /x%00y HTTP/1.1\r\n" HOST "\r\n", 400 },
         { "GET /x?y=%00 HTTP/1.1\r\n" HOST "\r\n", 400 },
         { "GET /%ff HTTP/1.1\r\n" HOST "\r\n", 400 },
@@ -343,25 +344,82 @@ static void test_http_server_reset(void **state) {
 
 /* A reply that ends its connection, given later: the connection is closed at once, whatever its client does. */
 static void test_http_server_reply_ends_connection(void **state) {
-    HttpFixture fixture = { 0 };
+    for (size_t n_pieces = 0; n_pieces < 2; n_pieces++) {
+        HttpFixture fixture = { 0 };
+        StrBuf text = STR_BUF_NULL;
+        HttpCounts counts;
+        int fd;
+
+        http_fixture_init(&fixture, &http_fixture_limits);
+        fd = http_fixture_connect(&fixture);
+        http_fixture_send(&fixture, fd, "GET /x HTTP/1.0\r\n\r\n");
+        exchange_stream_begin(fixture.exchange, "text/plain");
+        for (size_t i = 0; i < n_pieces; i++)
+            assert_true(exchange_stream_add(fixture.exchange, "piece", 5));
+        exchange_stream_end(fixture.exchange);
+        http_fixture_pump(&fixture);
+        assert_true(http_fixture_read(fd, &text));
+        http_server_counts(fixture.server, &counts);
+        assert_int_equal(counts.connections, 0);
+        assert_int_equal(fixture.n_empty, 1);
+        str_buf_deinit(&text);
+        close(fd);
+        http_fixture_deinit(&fixture);
+    }
+}
+
+static void reply_much_once(HttpFixture *fixture, Exchange *exchange) {
+    if (fixture->n_handled == 1)
+        reply_much(fixture, exchange);
+    else
+        exchange_on_gone(exchange, count_gone, fixture->arg);
+}
+
+/* A client that has closed its side while a reply went out is gone for the next request, which came before. */
+static void test_http_server_gone_before_request(void **state) {
+    unsigned int n_gone = 0;
+    HttpFixture fixture = { .handle = reply_much_once, .arg = &n_gone };
     StrBuf text = STR_BUF_NULL;
-    HttpCounts counts;
     int fd;
 
     http_fixture_init(&fixture, &http_fixture_limits);
     fd = http_fixture_connect(&fixture);
-    http_fixture_send(&fixture, fd, "GET /x HTTP/1.0\r\n\r\n");
-    exchange_stream_begin(fixture.exchange, "text/plain");
-    assert_true(exchange_stream_add(fixture.exchange, "piece", 5));
-    exchange_stream_end(fixture.exchange);
+    http_fixture_send(&fixture, fd, GET GET);
+    shutdown(fd, SHUT_WR);
     http_fixture_pump(&fixture);
-    assert_true(http_fixture_read(fd, &text));
-    http_server_counts(fixture.server, &counts);
-    assert_int_equal(counts.connections, 0);
-    assert_int_equal(fixture.n_empty, 1);
+    assert_int_equal(fixture.n_handled, 1); /* the client takes nothing of the first reply yet */
+    for (int i = 0; i < 10000 && !n_gone; i++) {
+        http_fixture_read(fd, &text);
+        http_fixture_pump(&fixture);
+    }
+    assert_int_equal(fixture.n_handled, 2);
+    assert_int_equal(n_gone, 1);
+    assert_true(text.len_bytes > 8 << 20);
     str_buf_deinit(&text);
     close(fd);
     http_fixture_deinit(&fixture);
+}
+
+/* Bytes and the end of the stream that come together: libmicrohttpd reads the bytes only. */
+static void test_http_server_half_closed(void **state) {
+    static const char *const rows[] = { "", "\r\n\r\n", "GET /x HTTP/1.1\r\n",
+                                        "POST /x HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\na" };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        HttpFixture fixture = { 0 };
+        StrBuf text = STR_BUF_NULL;
+        int fd;
+
+        http_fixture_init(&fixture, &http_fixture_limits);
+        fd = http_fixture_connect(&fixture);
+        (void)!send(fd, rows[i], strlen(rows[i]), MSG_NOSIGNAL);
+        shutdown(fd, SHUT_WR);
+        http_fixture_read_all(&fixture, fd, &text); /* the limits of time are far away */
+        assert_int_equal(fixture.n_handled, 0);
+        str_buf_deinit(&text);
+        close(fd);
+        http_fixture_deinit(&fixture);
+    }
 }
 
 static void test_http_server_drain(void **state) {
@@ -408,6 +466,8 @@ int main(void) {
         cmocka_unit_test(test_http_server_unread_stream),
         cmocka_unit_test(test_http_server_reset),
         cmocka_unit_test(test_http_server_reply_ends_connection),
+        cmocka_unit_test(test_http_server_gone_before_request),
+        cmocka_unit_test(test_http_server_half_closed),
         cmocka_unit_test(test_http_server_drain),
     };
 

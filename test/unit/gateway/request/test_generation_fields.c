@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "gateway/request/sampling_fields.h"
+
 #define ALL (GENERATION_FIELDS_COMMON | GENERATION_FIELDS_CONSTRAINT | GENERATION_FIELDS_CHAT)
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]"
 
@@ -197,6 +199,30 @@ static void test_generation_fields_lists(void **state) {
     generation_request_free(request);
 }
 
+/* Biases of texts: every token of a text gets the bias, once the service has told the tokens. */
+static void test_generation_fields_bias_texts(void **state) {
+    GenerationRequest *request = good("\"logit_bias\":[[\" the\",-2],[9,1],[\"x\",false]]");
+    ApiError error;
+
+    assert_int_equal(request->texts.n, 2);
+    assert_string_equal(request->texts.list[0].text, " the");
+    assert_string_equal(request->texts.list[1].path, "logit_bias[2]");
+    assert_false(request->texts.list[0].add_special);
+    assert_int_equal(token_text_set(&request->texts.list[0], &request->owned, (uint32_t[]){ 4, 5 }, 2, &error), 0);
+    assert_int_equal(token_text_set(&request->texts.list[1], &request->owned, (uint32_t[]){ 6 }, 1, &error), 0);
+    assert_int_equal(sampling_fields_join(request, &error), 0);
+    assert_int_equal(request->sampling.n_logit_bias, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(request->sampling.logit_bias[i].token, ((uint32_t[]){ 9, 4, 5, 6 })[i]);
+    assert_true(request->sampling.logit_bias[0].bias == 1 && request->sampling.logit_bias[2].bias == -2);
+    assert_true(request->sampling.logit_bias[3].bias == -INFINITY);
+    generation_request_free(request);
+    request = good("\"logit_bias\":{\" the\":-2,\"5\":1}");
+    assert_int_equal(request->texts.n, 1);
+    assert_int_equal(request->sampling.n_logit_bias, 1);
+    generation_request_free(request);
+}
+
 static void test_generation_fields_constraints(void **state) {
     static const struct {
         const char *more;
@@ -347,12 +373,12 @@ static void test_generation_fields_refusals(void **state) {
         { "\"stop\":[\"a\",5]", "stop[1]" },
         { "\"stop\":\"a\\u0000b\"", "stop" },
         { "\"logit_bias\":5", "logit_bias" },
-        { "\"logit_bias\":{\" the\":1}", "logit_bias" },
-        { "\"logit_bias\":{\"-1\":1}", "logit_bias" },
-        { "\"logit_bias\":{\"4294967296\":1}", "logit_bias" },
+        { "\"logit_bias\":{\"\":1}", "logit_bias" },
+        { "\"logit_bias\":{\" the\":null}", "logit_bias. the" },
         { "\"logit_bias\":{\"5\":true}", "logit_bias.5" },
         { "\"logit_bias\":[[1]]", "logit_bias[0]" },
-        { "\"logit_bias\":[[1,2],[\" the\",2]]", "logit_bias[1]" },
+        { "\"logit_bias\":[[1,2],[\"\",2]]", "logit_bias[1]" },
+        { "\"logit_bias\":[[-1,2]]", "logit_bias[0]" },
         { "\"dry_sequence_breakers\":[\"\"]", "dry_sequence_breakers[0]" },
         { "\"samplers\":[\"top_k\"]", "samplers" },
         { "\"mirostat\":2", "mirostat" },
@@ -390,6 +416,9 @@ static void test_generation_fields_refusals(void **state) {
         { "\"tool_choice\":\"always\"", "tool_choice" },
         { "\"tool_choice\":" TOOL("a"), "tool_choice" },
         { "\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"custom\"}", "tool_choice" },
+        { "\"tools\":[{\"type\":\"function\",\"function\":{}}],\"tool_choice\":{\"type\":\"allowed_tools\","
+          "\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[" TOOL("a") "]}}",
+          "tool_choice.allowed_tools" }, /* a tool without a name */
         { "\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\","
                                   "\"tools\":[" TOOL("b") "]}}",
           "tool_choice.allowed_tools" },
@@ -458,6 +487,7 @@ int main(void) {
         cmocka_unit_test(test_generation_fields_values),
         cmocka_unit_test(test_generation_fields_seed),
         cmocka_unit_test(test_generation_fields_lists),
+        cmocka_unit_test(test_generation_fields_bias_texts),
         cmocka_unit_test(test_generation_fields_constraints),
         cmocka_unit_test(test_generation_fields_tools),
         cmocka_unit_test(test_generation_fields_thinking),

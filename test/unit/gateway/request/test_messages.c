@@ -24,9 +24,11 @@ static json_t *parse(const char *text) {
 static void test_messages_read(void **state) {
     static const char text[] =
         "[{\"role\":\"developer\",\"content\":\"s\"},"
-        "{\"role\":\"user\",\"name\":\"ann\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"user\",\"name\":\"ann\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+        "{\"type\":\"text\",\"text\":\"b\"}]},"
         "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\",\"refusal\":null,\"annotations\":[],"
-        "\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}},"
+        "\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"index\":0,"
+        "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}},"
         "{\"function\":{\"name\":\"g\",\"arguments\":{\"y\":2}}},{\"function\":{\"name\":\"h\",\"arguments\":\"\"}}]},"
         "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"r\"},"
         "{\"role\":\"assistant\",\"content\":\"\",\"function_call\":{\"name\":\"o\",\"arguments\":\"{}\"}},"
@@ -96,7 +98,8 @@ static void test_messages_refusals(void **state) {
         { CALL("{\"type\":\"custom\"}"), "messages[0].tool_calls[0].type" },
         { CALL("{\"function\":{}}"), "messages[0].tool_calls[0].function.name" },
         { CALL("{\"function\":{\"name\":\"f\",\"arguments\":5}}"), "messages[0].tool_calls[0].function.arguments" },
-        { "[{\"role\":\"assistant\",\"function_call\":{\"name\":\"f\"},\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}]",
+        { "[{\"role\":\"assistant\",\"function_call\":{\"name\":\"f\"},"
+          "\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}]",
           "messages[0].function_call" },
     };
 
@@ -128,10 +131,12 @@ static void test_prompts_read(void **state) {
         { "[]", "prompt", 0, false },
         { "[[]]", "prompt[0]", 0, false },
         { "5", "prompt", 0, false },
-        { "[1,\"x\"]", "prompt[1]", 0, false },
+        { "[1,\"x\",2]", NULL, 1, false },
+        { "[\"x\",2]", NULL, 1, false },
+        { "[1,[2]]", "prompt[1]", 0, false },
+        { "[1,\"a\\u0000\"]", "prompt[1]", 0, false },
         { "[1,4294967296]", "prompt[1]", 0, false },
         { "[1.5]", "prompt[0]", 0, false },
-        { "[\"a\",5]", "prompt[1]", 0, false },
         { "[\"a\",\"b\",\"c\",\"d\"]", "prompt", 0, false },
         { "{\"prompt_string\":\"x\",\"multimodal_data\":\"y\"}", "prompt.multimodal_data", 0, false },
         { "{}", "prompt", 0, false },
@@ -140,9 +145,9 @@ static void test_prompts_read(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         json_t *value = parse(cases[i].value);
         PromptList prompts = { 0 };
-        Owned owned = { 0 };
+        GenerationRequest *request = generation_request_new(sizeof(*request), NULL);
         ApiError error;
-        int r = prompts_read(&prompts, &owned, value, 3, "prompt", &error);
+        int r = prompts_read(&prompts, request, value, 3, "prompt", &error);
 
         if (r != (cases[i].param ? API_E_REFUSED : 0) || (r && strcmp(error.param, cases[i].param)))
             fail_msg("%s: %d '%s'", cases[i].value, r, r ? error.param : "");
@@ -150,20 +155,20 @@ static void test_prompts_read(void **state) {
             assert_int_equal(prompts.n, cases[i].n);
             assert_int_equal(prompts.is_array, cases[i].is_array);
         }
-        owned_deinit(&owned);
+        generation_request_free(request);
         json_decref(value);
     }
 }
 
 static void test_prompt_set(void **state) {
-    json_t *value = parse("[\"text\",[7,8]]");
+    json_t *value = parse("[\"text\",[7,8],[1,\"b\",2,\"c\"]]");
+    GenerationRequest *request = generation_request_new(sizeof(*request), NULL);
     CoordgenGenerateOptions options;
     PromptList prompts = { 0 };
-    Owned owned = { 0 };
     ApiError error;
 
     coordgen_generate_options_init(&options);
-    assert_int_equal(prompts_read(&prompts, &owned, value, 2, "prompt", &error), 0);
+    assert_int_equal(prompts_read(&prompts, request, value, 3, "prompt", &error), 0);
     prompt_set(&prompts.list[1], &options);
     assert_null(options.prompt);
     assert_int_equal(options.n_prompt_tokens, 2);
@@ -171,7 +176,17 @@ static void test_prompt_set(void **state) {
     prompt_set(&prompts.list[0], &options);
     assert_string_equal(options.prompt, "text");
     assert_int_equal(options.n_prompt_tokens, 0);
-    owned_deinit(&owned);
+    /* Ids and texts in one prompt: the ids of the texts come from the service. */
+    assert_int_equal(request->texts.n, 2);
+    assert_string_equal(request->texts.list[1].path, "prompt[2][3]");
+    assert_int_equal(token_text_set(&request->texts.list[0], &request->owned, (uint32_t[]){ 50, 51 }, 2, &error), 0);
+    assert_int_equal(token_text_set(&request->texts.list[1], &request->owned, NULL, 0, &error), 0);
+    assert_int_equal(prompts_join(&prompts, request, &error), 0);
+    prompt_set(&prompts.list[2], &options);
+    assert_null(options.prompt);
+    assert_int_equal(options.n_prompt_tokens, 4);
+    assert_memory_equal(options.prompt_tokens, ((uint32_t[]){ 1, 50, 51, 2 }), 16);
+    generation_request_free(request);
     json_decref(value);
 }
 

@@ -34,7 +34,8 @@ static void record(void *arg, const char *type, json_t *event) {
 
 static void add(ResponseOutput *output, const Piece *piece) {
     static const CoordgenLogprob top[] = { { 1, -0.25f, "a", 1 }, { 2, -1.5f, "\xff", 1 } };
-    static const CoordgenTokenLogprobs tokens[] = { { top[0], top, 2 }, { top[1], top, 1 } };
+    static const CoordgenTokenLogprobs tokens[] = { { { 1, -0.25f, "a", 1 }, top, 2 },
+                                                    { { 2, -1.5f, "\xff", 1 }, top, 1 } };
     const CoordgenCallDelta call = { .index = piece->call,
                                      .id = piece->name ? "id9" : NULL,
                                      .name = piece->name,

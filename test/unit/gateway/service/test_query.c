@@ -24,6 +24,7 @@ static void test_query_rename(void **state) {
         { "embed.pooling", "embed.pooling: 7 is none", "pooling", "pooling: 7 is none" },
         { "tokenize.tools", "tokenize.tools: no JSON", "tools", "tools: no JSON" }, /* not "tool" */
         { "generate.sampling.top_p", "generate.sampling.top_p: 2", "sampling.top_p", "sampling.top_p: 2" },
+        { "embed.te[0]", "embed.te[0]: no", "te[0]", "te[0]: no" }, /* not "text" */
         { "", "busy", "", "busy" },
         { "struct_bytes", "an old library", "struct_bytes", "an old library" },
     };

@@ -3,7 +3,8 @@
 #ifndef COORDGEN_GATEWAY_PLAIN_ANSWER_H
 #define COORDGEN_GATEWAY_PLAIN_ANSWER_H
 
-#include "gateway/endpoints/plain_completion.h"
+#include "gateway/answers/turn.h"
+#include "gateway/plain/plain_request.h"
 
 /* Form of turns whose request is a PlainRequest. */
 extern const AnswerForm plain_answer_form;

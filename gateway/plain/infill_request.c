@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* POST /infill: the text between a prefix and a suffix, answered in llama-server's own form. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/strings/str_buf.h"
-#include "gateway/endpoints/plain_completion.h"
-
-typedef struct InfillRequest {
-    PlainRequest plain;
-    const char *prefix, *suffix; /* NULL: absent */
-    const json_t *extra;         /* NULL: none */
-} InfillRequest;
+#include "gateway/plain/infill_request.h"
 
 /* A file beside the one with the gap. */
 typedef struct ExtraFile {
@@ -21,7 +14,8 @@ enum {
     EXTRA_FILES_MAX = 256,
 };
 
-/* Appends a file before the prefix. llama-server has the same line where a model has no marks for files. */
+/* Appends a file before the prefix, with an empty line behind it. A line between files that looks like a mark would be
+ * written into the gap by small models. */
 static int add_file(StrBuf *text, const json_t *value, size_t i, ApiError *error) {
     static const Field fields[] = {
         { "filename", field_set_text, offsetof(ExtraFile, filename), 0, 0 },
@@ -41,8 +35,8 @@ static int add_file(StrBuf *text, const json_t *value, size_t i, ApiError *error
         return api_error_field(error, path.text, "%s has no text: give filename and text", path.text);
     if (r)
         return r;
-    str_buf_add(text, "\n\n--- snippet ---\n\n");
     str_buf_add(text, file.text);
+    str_buf_add(text, "\n\n");
     return 0;
 }
 
@@ -64,8 +58,7 @@ static int check(const InfillRequest *infill, ApiError *error) {
     return 0;
 }
 
-/* Makes the text before the gap: the files, the prefix, and the beginning of the gap. */
-static int settle(PlainRequest *plain, ApiError *error) {
+int infill_settle(PlainRequest *plain, ApiError *error) {
     InfillRequest *infill = (InfillRequest *)plain;
     GenerationRequest *request = &plain->request;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
@@ -84,18 +77,16 @@ static int settle(PlainRequest *plain, ApiError *error) {
     plain->prompts.list[0].text = owned_take(&request->owned, str_buf_steal(&text));
     request->options.suffix = infill->suffix;
     request->names.prompt = "input_prefix";
+    request->names.suffix = "input_suffix";
     return plain->prompts.list[0].text ? 0 : api_error_no_memory(error);
 }
 
-void endpoint_infill(Gateway *gateway, Exchange *exchange) {
 #define AT(field) offsetof(InfillRequest, field)
-    static const Field fields[] = {
-        { "input_prefix", field_set_text, AT(prefix), 0, 0 },
-        { "input_suffix", field_set_text, AT(suffix), 0, 0 },
-        { "input_extra", field_set_array, AT(extra), 0, 0 },
-    };
+static const Field gap_fields[] = {
+    { "input_prefix", field_set_text, AT(prefix), 0, 0 },
+    { "input_suffix", field_set_text, AT(suffix), 0, 0 },
+    { "input_extra", field_set_array, AT(extra), 0, 0 },
+};
 #undef AT
-    static const FieldTable table = { fields, ARRAY_LEN(fields) };
 
-    plain_completion_run(gateway, exchange, sizeof(InfillRequest), &table, settle);
-}
+const FieldTable infill_fields = { gap_fields, ARRAY_LEN(gap_fields) };

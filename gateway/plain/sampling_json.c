@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/endpoints/sampling_json.h"
+#include "gateway/plain/sampling_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gateway/endpoints/plain_answer.h"
+#include "gateway/plain/plain_answer.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "gateway/answers/answer_stream.h"
 #include "gateway/answers/stream_times.h"
 #include "gateway/answers/token_lists.h"
-#include "gateway/endpoints/sampling_json.h"
+#include "gateway/plain/sampling_json.h"
 
 /* What an answer is made of beside the replies. A choice's index counts those of earlier prompts, too. */
 typedef struct PlainAnswer {
@@ -134,7 +134,7 @@ static json_t *object_of(const Turn *turn, size_t part, const CoordgenChoice *ch
     return plain_answer_select(object, request_of(turn)->response_fields);
 }
 
-/* One answer is an object, several are an array, as llama-server has it. */
+/* Returns an object for one answer and an array for several, as llama-server does. */
 static json_t *whole(const Turn *turn, const CoordgenReply *reply) {
     json_t *list = json_array(), *only;
 
@@ -181,6 +181,8 @@ static void send_progress(Turn *turn, const CoordgenEvent *event) {
         return;
     object = piece_of(turn, turn->part * n_of(turn->request), json_string(""), json_array());
     json_object_set_new(object, "prompt_progress", progress);
+    if (turn->request->wishes.with_timings)
+        json_object_set_new(object, "timings", stream_times_prompt(&answer->times));
     turn_send(turn, NULL, object);
 }
 
@@ -234,6 +236,14 @@ static void set_prompt(const Turn *turn, size_t part, CoordgenGenerateOptions *o
     prompt_set(&request_of(turn)->prompts.list[part], options);
 }
 
-const AnswerForm plain_answer_form = {
-    .whole = whole, .piece = piece, .end = end, .collect = collect, .set_prompt = set_prompt, .free_answer = free_answer
-};
+static int take_texts(Turn *turn, ApiError *error) {
+    return prompts_join(&((PlainRequest *)turn->request)->prompts, turn->request, error);
+}
+
+const AnswerForm plain_answer_form = { .whole = whole,
+                                       .piece = piece,
+                                       .end = end,
+                                       .collect = collect,
+                                       .take_texts = take_texts,
+                                       .set_prompt = set_prompt,
+                                       .free_answer = free_answer };

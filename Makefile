@@ -223,11 +223,23 @@ $(OBJ)/gen/%.o: $(OBJ)/gen/%.c $(OBJ)/flags
 	$(Q)$(CC) $(filter-out -Wshadow -Wmissing-prototypes,$(FLAGS)) -c $< -o $@
 
 # Texts as the numbers of C arrays.
+as_numbers = $(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
 $(OBJ)/gen/%_bytes.inc: %.txt
 	@mkdir -p $(@D)
-	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
+	$(as_numbers)
 $(OBJ)/importer/calibration_text.o: $(OBJ)/gen/importer/calibration_bytes.inc
 $(OBJ)/importer/check/quantization_check.o: $(OBJ)/gen/importer/check/sample_bytes.inc
+
+# The gateway's page: one file of its parts, as numbers too.
+PAGE := gateway/page/page
+PAGE_SCRIPTS := $(patsubst %,gateway/page/%.js,events markdown api answer page)
+$(OBJ)/gen/$(PAGE).html: $(PAGE).html $(PAGE).css $(PAGE_SCRIPTS)
+	@mkdir -p $(@D)
+	$(Q)sed -e '/^@STYLE@$$/{' -e 'r $(PAGE).css' -e 'd' -e '}' \
+	    -e '/^@SCRIPT@$$/{' $(foreach file,$(PAGE_SCRIPTS),-e 'r $(file)') -e 'd' -e '}' $< >$@
+$(OBJ)/gen/%_bytes.inc: $(OBJ)/gen/%.html
+	$(as_numbers)
+$(OBJ)/$(PAGE).o: $(OBJ)/gen/$(PAGE)_bytes.inc
 
 define archive
 	@mkdir -p $(@D)

@@ -9,7 +9,7 @@
 
 static const char *const topic_names[_TOPIC_N] = {
     [TOPIC_BASE] = "base",     [TOPIC_MODEL] = "model",   [TOPIC_BACKEND] = "backend", [TOPIC_SCHED] = "sched",
-    [TOPIC_ENGINE] = "engine", [TOPIC_DAEMON] = "daemon", [TOPIC_CLIENT] = "client",
+    [TOPIC_ENGINE] = "engine", [TOPIC_DAEMON] = "daemon", [TOPIC_CLIENT] = "client",   [TOPIC_HTTP] = "http",
 };
 
 static const struct {

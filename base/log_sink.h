@@ -21,6 +21,7 @@ typedef enum LogTopic {
     TOPIC_ENGINE,
     TOPIC_DAEMON,
     TOPIC_CLIENT,
+    TOPIC_HTTP,
     _TOPIC_N,
 } LogTopic;
 

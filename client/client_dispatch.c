@@ -103,6 +103,7 @@ static int delta_take(CoordgenClient *client, ClientRequest *request, const Coor
     if (!answer)
         return connection_failf(client, COORDGEN_E_NO_MEMORY, "out of memory for the text of an answer");
     event.choice = delta->choice;
+    event.model = delta->model;
     switch (client_answer_add(answer, delta, &event, &call)) {
     case CLIENT_ANSWER_E_TEXT:
         return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": text that is not valid UTF-8",
@@ -127,6 +128,7 @@ static void progress_take(CoordgenClient *client, ClientRequest *request, const 
         event.queue_position = response->generate_progress->queue_position;
         event.prefilled_tokens = response->generate_progress->prefilled_tokens;
         event.prompt_tokens = response->generate_progress->prompt_tokens;
+        event.cached_tokens = response->generate_progress->cached_tokens;
         event.model_state = (int)response->generate_progress->model_state;
         event.permille = response->generate_progress->model_permille;
         event.model = response->generate_progress->model ? response->generate_progress->model : "";

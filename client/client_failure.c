@@ -78,6 +78,8 @@ void client_failure_from_wire(ClientFailure *failure, const Coordgen__V1__Error 
     *failure = (ClientFailure){
         .code = code <= 0 || code >= COORDGEN_E_UNREACHABLE ? COORDGEN_E_INTERNAL : code,
         .retry_after_ms = error->retry_after_ms,
+        .prompt_tokens = error->prompt_tokens,
+        .context_tokens = error->context_tokens,
     };
     snprintf(failure->field, sizeof(failure->field), "%s", error->field ? error->field : "");
     snprintf(failure->err.text, sizeof(failure->err.text), "%s",

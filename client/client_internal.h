@@ -21,6 +21,7 @@ typedef struct ClientFailure {
     uint32_t retry_after_ms;
     char field[128];
     ErrText err;
+    uint32_t prompt_tokens, context_tokens; /* COORDGEN_E_CONTEXT_FULL: both counts; 0: unknown */
 } ClientFailure;
 
 typedef enum RequestKind {

@@ -54,7 +54,9 @@ void coordgen_session_options_init_sized(CoordgenSessionOptions *options, size_t
 }
 
 void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes) {
-    CoordgenTokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
+    CoordgenTokenizeOptions defaults = { .struct_bytes = struct_bytes,
+                                         .timeout_ms = -1,
+                                         .thinking_tokens = COORDGEN_UNSET_COUNT };
 
     init(options, struct_bytes, &defaults, sizeof(defaults));
 }

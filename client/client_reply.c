@@ -97,6 +97,8 @@ static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordge
         .default_by = (CoordgenModelDefaultBy)from->default_by,
         .usable_context_tokens = from->usable_context_tokens,
         .setting_context_tokens = from->setting_context_tokens,
+        .file_time_s = from->file_time_s,
+        .embedding_values = from->embedding_values,
     };
 }
 
@@ -162,6 +164,22 @@ static bool model_fill_one(CoordgenReply *reply, Coordgen__V1__Model *model) {
     return models_fill(reply, list, 1);
 }
 
+static bool model_show_fill(CoordgenReply *reply, const Coordgen__V1__ModelShowReply *show) {
+    const Coordgen__V1__SamplingOptions *sampling = show->sampling;
+
+    if (sampling)
+        reply->models.sampling = (CoordgenSamplingDefaults){
+            .struct_bytes = sizeof(reply->models.sampling),
+            .temperature = sampling->temperature,
+            .top_k = sampling->top_k,
+            .top_p = sampling->top_p,
+            .min_p = sampling->min_p,
+            .repetition_penalty = sampling->repetition_penalty,
+            .repetition_window = sampling->repetition_window,
+        };
+    return model_fill_one(reply, show->model);
+}
+
 /* Fills in the list of answers, if the request has set n. false: out of memory. */
 static bool choices_fill(ReplyGenerate *generate, const Coordgen__V1__GenerateDone *done) {
     if (!done->n_choices)
@@ -197,7 +215,7 @@ static bool reply_fill(CoordgenReply *reply) {
     case COORDGEN__V1__RESPONSE__OP_MODEL_LIST:
         return models_fill(reply, response->model_list->models, response->model_list->n_models);
     case COORDGEN__V1__RESPONSE__OP_MODEL_SHOW:
-        return model_fill_one(reply, response->model_show->model);
+        return model_show_fill(reply, response->model_show);
     case COORDGEN__V1__RESPONSE__OP_MODEL_LOAD:
         return model_fill_one(reply, response->model_load->model);
     case COORDGEN__V1__RESPONSE__OP_MODEL_DEFAULT:
@@ -304,6 +322,12 @@ uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply) {
     return reply ? reply->failure.retry_after_ms : 0;
 }
 
+uint32_t coordgen_reply_too_long(const CoordgenReply *reply, uint32_t *limitp) {
+    if (limitp)
+        *limitp = reply ? reply->failure.context_tokens : 0;
+    return reply ? reply->failure.prompt_tokens : 0;
+}
+
 /* A generation that failed has the text that came before the failure. */
 const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply) {
     return reply && reply->kind == REQUEST_GENERATE ? &reply->generate.result : NULL;
@@ -380,6 +404,19 @@ size_t coordgen_reply_n_models(const CoordgenReply *reply) {
 
 const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index) {
     return reply && index < reply->models.n ? &reply->models.list[index] : NULL;
+}
+
+const char *coordgen_reply_chat_template(const CoordgenReply *reply, size_t *len_bytesp) {
+    const bool here = client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_MODEL_SHOW) &&
+                      reply->response->model_show->has_chat_template;
+    const ProtobufCBinaryData *text = here ? &reply->response->model_show->chat_template : NULL;
+
+    length_set(len_bytesp, here ? text->len : 0);
+    return !here ? NULL : text->data ? (const char *)text->data : "";
+}
+
+const CoordgenSamplingDefaults *coordgen_reply_sampling_defaults(const CoordgenReply *reply) {
+    return reply && reply->models.sampling.struct_bytes ? &reply->models.sampling : NULL;
 }
 
 const char *coordgen_end_reason_name(int reason) {

@@ -27,8 +27,9 @@ typedef struct ReplyGenerate {
 typedef struct ReplyModels {
     CoordgenModel *list;
     size_t n;
-    CoordgenModelPair *pairs; /* [n_pairs], or one for each model */
-    size_t n_pairs;           /* 0 in a reply about models */
+    CoordgenModelPair *pairs;          /* [n_pairs], or one for each model */
+    size_t n_pairs;                    /* 0 in a reply about models */
+    CoordgenSamplingDefaults sampling; /* of a single model */
 } ReplyModels;
 
 typedef struct ReplyStatus { /* the models are in ReplyModels */

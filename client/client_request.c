@@ -119,6 +119,7 @@ static int generate_input_fill(CoordgenClient *client, Coordgen__V1__GenerateReq
     generate->suffix = client_text(options->suffix);
     generate->answer_prefix = client_text(options->answer_prefix);
     generate->has_echo = generate->echo = options->echo;
+    generate->has_each_progress = generate->each_progress = options->each_progress;
     generate->has_n = options->n != 0;
     generate->n = options->n;
     return 0;
@@ -353,6 +354,9 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.tools = client_text(options.tools);
     tokenize.documents = client_text(options.documents);
     tokenize.template_kwargs = client_text(options.template_kwargs);
+    tokenize.answer_prefix = client_text(options.answer_prefix);
+    tokenize.has_thinking_tokens = options.thinking_tokens != COORDGEN_UNSET_COUNT;
+    tokenize.thinking_tokens = tokenize.has_thinking_tokens ? options.thinking_tokens : 0;
     tokenize.has_render_only = options.render_only;
     tokenize.render_only = options.render_only;
     tokenize.has_add_generation_prompt = options.no_generation_prompt;

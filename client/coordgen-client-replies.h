@@ -16,6 +16,9 @@ COORDGEN_PUBLIC int coordgen_reply_error(const CoordgenReply *reply); /* 0 or a 
 COORDGEN_PUBLIC const char *coordgen_reply_message(const CoordgenReply *reply);
 COORDGEN_PUBLIC const char *coordgen_reply_field(const CoordgenReply *reply);
 COORDGEN_PUBLIC uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply);
+/* COORDGEN_E_CONTEXT_FULL: returns the tokens of the prompt, and sets *limitp (may be NULL) to those that the context
+ * or the limit on prompts has. Both are 0 if they are unknown, and for other replies. */
+COORDGEN_PUBLIC uint32_t coordgen_reply_too_long(const CoordgenReply *reply, uint32_t *limitp);
 
 typedef enum CoordgenEndReason {
     COORDGEN_END_NONE = 0,  /* the request failed */
@@ -296,7 +299,20 @@ typedef struct CoordgenModel { /* texts are never NULL */
     CoordgenModelDefaultBy default_by; /* 0: not the default */
     uint32_t usable_context_tokens;    /* the limit on prompt and output of a request together; 0: not loaded */
     uint32_t setting_context_tokens;   /* the service's setting context-tokens for this model */
+    uint64_t file_time_s;              /* last change of its file, in seconds since 1970; 0: unknown */
+    uint32_t embedding_values;         /* values of a vector of a text; 0: not loaded */
 } CoordgenModel;
+
+/* Sampling options of a request that sets none. */
+typedef struct CoordgenSamplingDefaults {
+    size_t struct_bytes;
+    float temperature; /* 0: greedy */
+    uint32_t top_k;
+    float top_p;
+    float min_p;
+    float repetition_penalty;
+    uint32_t repetition_window;
+} CoordgenSamplingDefaults;
 
 typedef struct CoordgenMemory {
     size_t struct_bytes;
@@ -380,6 +396,8 @@ COORDGEN_PUBLIC size_t coordgen_reply_n_embeddings(const CoordgenReply *reply); 
 COORDGEN_PUBLIC const float *coordgen_reply_embedding(const CoordgenReply *reply, size_t index, size_t *n_valuesp);
 /* Returns the number of tokens of a text. */
 COORDGEN_PUBLIC uint32_t coordgen_reply_embedding_tokens(const CoordgenReply *reply, size_t index);
+/* Returns the name of the model that made the vectors; "" if the reply has none. */
+COORDGEN_PUBLIC const char *coordgen_reply_embedding_model(const CoordgenReply *reply);
 /* Returns how the vectors were made: a CoordgenPooling; 0: the reply has none. */
 COORDGEN_PUBLIC int coordgen_reply_pooling(const CoordgenReply *reply);
 COORDGEN_PUBLIC const char *coordgen_pooling_name(int pooling); /* "mean", "last", "cls" */
@@ -393,6 +411,10 @@ COORDGEN_PUBLIC size_t coordgen_reply_n_memory(const CoordgenReply *reply);
 COORDGEN_PUBLIC const CoordgenMemory *coordgen_reply_memory(const CoordgenReply *reply, size_t index);
 COORDGEN_PUBLIC size_t coordgen_reply_n_models(const CoordgenReply *reply); /* list, show, load, status */
 COORDGEN_PUBLIC const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index);
+/* Return what coordgen_model_show() tells of a loaded model: the text of its chat template, and the sampling options of
+ * a request that sets none. NULL: there is none, or the model is not loaded. */
+COORDGEN_PUBLIC const char *coordgen_reply_chat_template(const CoordgenReply *reply, size_t *len_bytesp);
+COORDGEN_PUBLIC const CoordgenSamplingDefaults *coordgen_reply_sampling_defaults(const CoordgenReply *reply);
 COORDGEN_PUBLIC size_t coordgen_reply_n_model_pairs(const CoordgenReply *reply); /* pair (1, undone 0), pair list */
 COORDGEN_PUBLIC const CoordgenModelPair *coordgen_reply_model_pair(const CoordgenReply *reply, size_t index);
 

@@ -169,13 +169,14 @@ typedef struct CoordgenEvent {
     uint32_t permille;
     /* END */
     CoordgenReply *reply; /* owned by the library; coordgen_reply_ref() keeps it */
-    const char *model;    /* PROGRESS, with model_state: the model that a generation waits for */
+    const char *model;    /* the generation's: in its first DELTA, and in PROGRESS unless it waits for a place */
     /* DELTA */
     CoordgenPart part;
     uint32_t choice;                       /* which of n answers; from 0 */
     const CoordgenCallDelta *call;         /* part CALL; else NULL */
     const CoordgenTokenLogprobs *logprobs; /* [n_logprobs]; of each token, if logprobs is set */
     size_t n_logprobs;
+    uint32_t cached_tokens; /* PROGRESS: part of prefilled_tokens that was cached */
 } CoordgenEvent;
 
 /* Handles an event, whose pointers are valid during the call. Returns 0, or another value to cancel the request. */
@@ -356,6 +357,7 @@ typedef struct CoordgenGenerateOptions {
     const char *suffix;        /* the text behind the answer (fill in the middle); needs a prompt */
     const char *answer_prefix; /* the beginning of the answer, which the model continues; needs messages */
     bool echo;                 /* the answer begins with the prompt's text; needs a prompt */
+    bool each_progress;        /* PROGRESS at the prompt's begin and end, and behind each step of it */
 } CoordgenGenerateOptions;
 
 /* A session keeps a conversation in the service, with the work that was done for it, so that each request sends only
@@ -389,6 +391,8 @@ typedef struct CoordgenTokenizeOptions {
     bool no_generation_prompt; /* as in CoordgenGenerateOptions */
     bool render_only;          /* messages: the reply has the rendered text instead of tokens: coordgen_reply_text() */
     const char *template_kwargs; /* as in CoordgenGenerateOptions */
+    const char *answer_prefix;   /* as in CoordgenGenerateOptions */
+    uint32_t thinking_tokens;    /* as in CoordgenGenerateOptions */
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {
@@ -416,6 +420,9 @@ typedef struct CoordgenEmbedOptions {
     CoordgenPooling pooling;
     CoordgenPriority priority;
     bool raw; /* false: vectors of length 1 */
+    /* Instead of texts: token ids of each text, [n_texts] lists, as they are, without BOS. */
+    const uint32_t *const *tokens;
+    const size_t *n_tokens; /* [n_texts]: ids of each list */
 } CoordgenEmbedOptions;
 
 /* Selects a part of the draft database, which stores answers of finished generations. share/doc/coordgen/privacy.md

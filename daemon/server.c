@@ -17,7 +17,7 @@
 #include "daemon/handlers/handlers.h"
 #include "daemon/handlers/handlers_list.h"
 #include "daemon/net/places.h"
-#include "daemon/systemd/notify.h"
+#include "base/service/notify.h"
 #include "daemon/requests/request.h"
 #include "daemon/requests/request_queue.h"
 

@@ -25,9 +25,11 @@ $(BUILD)/packaging/%: packaging/%.in FORCE
 FORCE:
 
 # MODE:SOURCE:DESTINATION, one word each.
-packaged = $(wildcard packaging/$(1)) $(patsubst %.in,$(BUILD)/%,$(wildcard packaging/$(1).in))
+# Files of a program that is left out are left out too.
+LEFT_OUT_FILES := $(if $(GATEWAY_SRC),,%/coordgen-httpd %/coordgen-httpd.8 %/coordgen-httpd.socket %/coordgen-httpd.service)
+packaged = $(filter-out $(LEFT_OUT_FILES),$(wildcard packaging/$(1)) $(patsubst %.in,$(BUILD)/%,$(wildcard packaging/$(1).in)))
 items = $(foreach file,$(2),$(1):$(file):$(3)/$(notdir $(file)))
-man_items = $(foreach page,$(wildcard packaging/man/*.[1-8]),644:$(page):$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page)))
+man_items = $(foreach page,$(filter-out $(LEFT_OUT_FILES),$(wildcard packaging/man/*.[1-8])),644:$(page):$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page)))
 INSTALL_ITEMS = \
     $(call items,755,$(PROGRAMS),$(BINDIR)) \
     $(call items,755,$(filter $(CLIENT_SO),$(LIBRARIES)),$(LIBDIR)) \
@@ -39,12 +41,12 @@ INSTALL_ITEMS = \
     $(call items,644,$(call packaged,sysusers.d/*.conf),$(SYSUSERSDIR)) \
     $(call items,644,$(call packaged,tmpfiles.d/*.conf),$(TMPFILESDIR)) \
     $(call items,644,$(call packaged,catalog/*.catalog),$(PREFIX)/lib/systemd/catalog) \
-    $(call items,644,$(wildcard packaging/completions/bash/*),$(DATADIR)/bash-completion/completions) \
+    $(call items,644,$(filter-out $(LEFT_OUT_FILES),$(wildcard packaging/completions/bash/*)),$(DATADIR)/bash-completion/completions) \
     $(call items,644,$(wildcard packaging/completions/zsh/*),$(DATADIR)/zsh/vendor-completions) \
     $(call items,644,$(wildcard packaging/conf/*) packaging/copyright $(wildcard docs/*.md) LICENSE,$(DOCDIR)) \
     $(call items,644,$(wildcard docs/lab/*),$(DOCDIR)/lab) \
     $(call items,644,proto/coordgen.proto,$(DATADIR)/coordgen) \
-    $(call items,644,$(wildcard packaging/examples/* client/example/*.c),$(DOCDIR)/examples) \
+    $(call items,644,$(filter-out $(if $(GATEWAY_SRC),,packaging/examples/coordgen-httpd%),$(wildcard packaging/examples/* client/example/*.c)),$(DOCDIR)/examples) \
     $(call items,755,tools/fetch-model,$(PREFIX)/lib/coordgen) \
     $(call items,644,tools/models.json,$(PREFIX)/lib/coordgen) \
     $(man_items)
@@ -65,9 +67,10 @@ install: all $(FILLED)
 
 # Without DESTDIR, root's uninstall ends the service first. Settings, models and state of the system and of users stay.
 UNITS := coordgend.socket coordgend-admin.socket coordgend.service
+USER_UNITS := $(UNITS) coordgen-httpd.socket coordgen-httpd.service
 uninstall:
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && [ -d /run/systemd/system ]; then \
-	     systemctl disable --now $(UNITS) 2>/dev/null || :; systemctl --global disable $(UNITS) 2>/dev/null || :; \
+	     systemctl disable --now $(UNITS) 2>/dev/null || :; systemctl --global disable $(USER_UNITS) 2>/dev/null || :; \
 	 fi
 	@for item in $(INSTALL_ITEMS); do rest=$${item#*:}; rm -f "$(DESTDIR)$${rest#*:}"; done
 	@for link in $(notdir $(filter $(CLIENT_LINKS),$(LIBRARIES))); do rm -f "$(DESTDIR)$(LIBDIR)/$$link"; done

@@ -65,7 +65,7 @@ $(BUILD)/fuzz-replay/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(OBJ)/test/fuzz/replay_m
 	$(call link,$(ALL_SYS))
 # What parses: no devices, whose kernels take minutes with this instrumentation, and nothing above.
 LIB_FUZZ := $(OBJ)/libfuzz.a
-$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,$(call rooms,quant model text spec) tools/baselines) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
+$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,$(call rooms,quant model text spec) tools/baselines) $(GATEWAY_SRC) $(CLIENT_SRC) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
 $(BUILD)/fuzz/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(LIB_FUZZ)
 	@mkdir -p $(@D)
 	$(call say,LINK  $@)

@@ -431,8 +431,13 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
         return r;
     switch (tokenize->input_case) {
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT:
-        if (tokenize->template_kwargs || tokenize->render_only)
-            return chat_only(tokenize->render_only ? "tokenize.render_only" : "tokenize.template_kwargs", fault);
+        if (tokenize->template_kwargs || tokenize->render_only || tokenize->answer_prefix ||
+            tokenize->has_thinking_tokens)
+            return chat_only(tokenize->render_only       ? "tokenize.render_only"
+                             : tokenize->template_kwargs ? "tokenize.template_kwargs"
+                             : tokenize->answer_prefix   ? "tokenize.answer_prefix"
+                                                         : "tokenize.thinking_tokens",
+                             fault);
         return chat_only_check("tokenize", tokenize->tools, tokenize->documents, tokenize->has_add_generation_prompt,
                                fault);
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES:
@@ -441,6 +446,13 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
                           "the chat template decides on special tokens: leave it out with messages");
         if (tokenize->render_only && tokenize->count_only)
             return refuse(fault, "tokenize.render_only", "the reply has no tokens to count: leave count_only out");
+        if (tokenize->answer_prefix && !*tokenize->answer_prefix)
+            return refuse(fault, "tokenize.answer_prefix", "the text is empty: leave it out");
+        if ((tokenize->answer_prefix || tokenize->has_thinking_tokens) && tokenize->has_add_generation_prompt &&
+            !tokenize->add_generation_prompt)
+            return refuse(fault, "tokenize.add_generation_prompt",
+                          "%s is in an answer that has begun: leave one of them out",
+                          tokenize->answer_prefix ? "answer_prefix" : "thinking_tokens");
         r = kwargs_check("tokenize", tokenize->template_kwargs, fault);
         return r ? r : messages_check("tokenize", tokenize->messages, fault);
     default:

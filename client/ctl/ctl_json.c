@@ -104,6 +104,8 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     ctl_json_set(object, "vocabulary", known(model->vocabulary));
     ctl_json_set(object, "parameters", known(model->parameters));
     ctl_json_set(object, "file_bytes", json_integer((json_int_t)model->file_bytes));
+    ctl_json_set(object, "file_time_s", json_integer((json_int_t)model->file_time_s));
+    ctl_json_set(object, "embedding_values", known(model->embedding_values));
     ctl_json_set(object, "weights_bytes", json_integer((json_int_t)model->weights_bytes));
     ctl_json_set(object, "kv_bytes_per_token", json_integer((json_int_t)model->kv_bytes_per_token));
     ctl_json_set(object, "kv_type", text_of(model->kv_type));

@@ -68,6 +68,11 @@ typedef struct JobMark {
     uint32_t choice; /* which of the answers */
 } JobMark;
 
+/* The counts of a prompt that is refused with JOB_E_TOO_LONG; 0: not counted. */
+typedef struct JobTooLong {
+    uint32_t n_tokens, limit_tokens;
+} JobTooLong;
+
 /* News of a job that the loop has not seen yet. Built under the outbox's lock; the loop takes and frees them whole. */
 typedef struct JobNews {
     bool started;
@@ -86,6 +91,7 @@ typedef struct JobNews {
     bool done;         /* the engine thread has released the job */
     int result;        /* 0, JOB_E_*, -errno */
     ErrText err;
+    JobTooLong too_long;
 } JobNews;
 
 /* The parts of a job by its kinds. The loop prepares them, and they are const until the job is done, if they do not say

@@ -114,7 +114,8 @@ Job *outbox_take(Outbox *outbox, JobNews *news) {
         STAILQ_REMOVE_HEAD(&outbox->jobs, outbox_link);
         job->posted = false;
         *news = job->news;
-        job->news = (JobNews){ .usage = news->usage, .context_tokens = news->context_tokens };
+        job->news =
+            (JobNews){ .usage = news->usage, .context_tokens = news->context_tokens, .too_long = news->too_long };
     }
     outbox_unlock(outbox);
     return job;

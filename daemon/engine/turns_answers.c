@@ -38,17 +38,27 @@ static void end_history(Turns *turns, Job *job, GenerationEnd end) {
         draft_store_submit(histories_store(turns->histories), &job->run.errand);
 }
 
+/* Notes how long a refused prompt is, for programs that cut it. */
+static void note_length(Turns *turns, Job *job, size_t n_prompt, uint32_t limit_tokens) {
+    outbox_lock(turns->outbox);
+    job->news.too_long = (JobTooLong){ (uint32_t)n_prompt, limit_tokens };
+    outbox_unlock(turns->outbox);
+}
+
 /* Refuses a prompt that is too long, with the limit and what raises it. setting_tokens: context-tokens. */
-static int check_length(const Job *job, size_t n_prompt, uint32_t setting_tokens, ErrText *err) {
+static int check_length(Turns *turns, Job *job, size_t n_prompt, uint32_t setting_tokens, ErrText *err) {
     const uint32_t n_context = engine_info(job->engine)->n_context,
                    usable = job->generate.options.context_tokens; /* the lesser of the two */
 
-    if (job->generate.prompt_max_tokens && n_prompt > job->generate.prompt_max_tokens)
+    if (job->generate.prompt_max_tokens && n_prompt > job->generate.prompt_max_tokens) {
+        note_length(turns, job, n_prompt, MIN(job->generate.prompt_max_tokens, usable));
         return err_set(err, JOB_E_TOO_LONG,
                        "the prompt has %zu tokens: at most %" PRIu32 " are accepted (prompt-max-tokens)", n_prompt,
                        job->generate.prompt_max_tokens);
+    }
     if (n_prompt < usable)
         return 0;
+    note_length(turns, job, n_prompt, usable);
     if (usable < n_context)
         return err_set(err, JOB_E_TOO_LONG,
                        "the prompt has %zu tokens, which leaves no room for an answer in a context of %" PRIu32
@@ -177,7 +187,7 @@ static int begin_prompt(Turns *turns, Job *job, uint32_t setting_tokens, ErrText
     r = job_encode(job, &prompt, err);
     if (r)
         return r;
-    r = check_length(job, prompt.n, setting_tokens, err);
+    r = check_length(turns, job, prompt.n, setting_tokens, err);
     if (r)
         return r;
     if (atomic_load(&job->cancelled))

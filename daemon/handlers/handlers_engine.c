@@ -413,10 +413,11 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     Request *request;
     Job *job;
 
-    if (!model || !handler_text_fits(peer, (*messagep)->request_id,
-                                     input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text) +
-                                         tools_bytes(tokenize->tools, tokenize->documents),
-                                     is_chat ? "tokenize.messages" : "tokenize.text"))
+    if (!model ||
+        !handler_text_fits(peer, (*messagep)->request_id,
+                           input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text) +
+                               tools_bytes(tokenize->tools, tokenize->documents) + text_bytes(tokenize->answer_prefix),
+                           is_chat ? "tokenize.messages" : "tokenize.text"))
         return;
     request = handler_new_request(peer, messagep, len_bytes, model);
     if (!request)
@@ -428,6 +429,10 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     take_tools(&job->input.chat, tokenize->tools, tokenize->documents);
     job->input.chat.offers_calls = tokenize->tools != NULL;
     take_kwargs(&job->input.chat, tokenize->template_kwargs);
+    job->input.chat.answer_prefix = tokenize->answer_prefix;
+    job->input.chat.answer_prefix_bytes = text_bytes(tokenize->answer_prefix);
+    if (tokenize->has_thinking_tokens)
+        job->input.chat.thinking = tokenize->thinking_tokens ? CHAT_THINKING_ON : CHAT_THINKING_OFF;
     job->input.chat.no_generation_prompt = tokenize->has_add_generation_prompt && !tokenize->add_generation_prompt;
     if (!is_chat) {
         job->input.text = tokenize->text;

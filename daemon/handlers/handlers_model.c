@@ -17,6 +17,7 @@
 #include "daemon/net/reply.h"
 #include "daemon/requests/request_failure.h"
 #include "daemon/requests/request_load.h"
+#include "daemon/requests/request_sampling.h"
 
 #define MODEL_FILE_BYTES_MAX (INT64_C(1) << 40) /* it is mapped whole */
 
@@ -194,15 +195,37 @@ void handle_model_list(Peer *peer, uint64_t request_id) {
     connection_send(peer->connection, &response);
 }
 
+/* Describes what requests of a loaded model get that do not say otherwise. sampling: room for a part of the reply. */
+static void describe_defaults(const Service *service, const Model *model, Coordgen__V1__ModelShowReply *reply,
+                              Coordgen__V1__SamplingOptions *sampling) {
+    const bool is_models = service->config->generations.sampling_defaults == CONFIG_SAMPLING_MODEL;
+    SamplingChoice choice;
+    size_t len_bytes;
+    const char *text;
+
+    if (model->stage != MODEL_READY)
+        return;
+    sampling_choose(&choice, is_models ? engine_sampling_defaults(model->engine) : NULL, &SAMPLER_OPTIONS_GREEDY, 0);
+    request_sampling_fill(&choice.options, NULL, sampling);
+    sampling->has_seed = false; /* each request has its own */
+    reply->sampling = sampling;
+    text = chat_template_text(engine_chat_template(model->engine), &len_bytes);
+    reply->has_chat_template = text != NULL;
+    if (text)
+        reply->chat_template = (ProtobufCBinaryData){ .data = (uint8_t *)(uintptr_t)text, .len = len_bytes };
+}
+
 void handle_model_show(Peer *peer, uint64_t request_id, const char *name) {
     Model *model = handler_find_model(peer, request_id, name, "model_show.model");
     Coordgen__V1__ModelShowReply reply = COORDGEN__V1__MODEL_SHOW_REPLY__INIT;
+    Coordgen__V1__SamplingOptions sampling;
     Coordgen__V1__Response response;
     ModelMessage entry;
 
     if (!model)
         return;
     model_measure(model);
+    describe_defaults(peer->service, model, &reply, &sampling);
     model_describe(&entry, model, peer->may_administer);
     reply_init(&response, request_id);
     reply.model = &entry.model;

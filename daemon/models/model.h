@@ -49,8 +49,9 @@ typedef struct ModelSource { /* the file that a user knows */
     char *shown_path;        /* printable */
     int fd;                  /* open file that a client has handed over, until the model is unloaded; -1: none */
     ModelOrigin origin;
-    uint64_t scan;  /* last scan of the folder that has met the file; 0: none */
-    uint64_t bytes; /* at the last look; 0: no regular file */
+    uint64_t scan;   /* last scan of the folder that has met the file; 0: none */
+    uint64_t bytes;  /* at the last look; 0: no regular file */
+    uint64_t time_s; /* last change of the file, in seconds since 1970, at the last look; 0: no regular file */
 } ModelSource;
 
 typedef enum ModelLoadMode { /* which memory the load may take, and whose requests may begin the next load */

@@ -136,6 +136,8 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     message->detail = room->detail;
     message->has_file_bytes = model->source.bytes > 0;
     message->file_bytes = model->source.bytes;
+    message->has_file_time_s = model->source.time_s > 0;
+    message->file_time_s = model->source.time_s;
     message->has_setting_context_tokens = true;
     message->setting_context_tokens = config_context_tokens(model->registry->config, model->name);
     describe_pairs(room, model, with_paths);
@@ -148,6 +150,8 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->has_usable_context_tokens = true;
         message->usable_context_tokens = model_context_tokens(model);
         message->vocabulary = engine->n_vocab;
+        message->has_embedding_values = true;
+        message->embedding_values = engine->n_embd;
         message->parameters = engine->n_parameters;
         message->has_weights_bytes = message->has_kv_bytes_per_token = true;
         message->weights_bytes = engine->weights.resident_bytes;

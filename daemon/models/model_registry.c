@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/min_max.h"
 #include "base/strings/printable.h"
 #include "model/gguf/gguf_kind.h"
 #include "model/gguf/gguf_parts.h"
@@ -149,23 +150,28 @@ bool model_is_file_name(const char *name) {
     return model_is_source(name) || ends_with(name, EXTENSION_PACKAGE);
 }
 
-/* Returns the bytes of a regular file; 0 if it is none. */
-static uint64_t regular_bytes(const char *path, int fd) {
+/* Looks at a regular file. Returns its bytes; 0 if it is none. *time_sp: the time of its last change, or 0. */
+static uint64_t regular_bytes(const char *path, int fd, uint64_t *time_sp) {
     struct stat info;
 
-    return !(fd >= 0 ? fstat(fd, &info) : stat(path, &info)) && S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+    *time_sp = 0;
+    if ((fd >= 0 ? fstat(fd, &info) : stat(path, &info)) || !S_ISREG(info.st_mode))
+        return 0;
+    *time_sp = (uint64_t)MAX(info.st_mtim.tv_sec, 0);
+    return (uint64_t)info.st_size;
 }
 
 void model_measure(Model *model) {
     uint32_t first, n = 1;
+    uint64_t time_s;
 
-    model->source.bytes = regular_bytes(model->source.path, model->source.fd);
+    model->source.bytes = regular_bytes(model->source.path, model->source.fd, &model->source.time_s);
     if (gguf_parts_of_name(model->source.path, &first, &n) && n > GGUF_PARTS_MAX)
         return;
     for (uint32_t part = 1; part < n; part++) {
         _cleanup_(freep) char *path = gguf_parts_sibling(model->source.path, part);
 
-        model->source.bytes += path ? regular_bytes(path, -1) : 0;
+        model->source.bytes += path ? regular_bytes(path, -1, &time_s) : 0;
     }
 }
 

@@ -3,201 +3,42 @@
 #include "daemon/net/listener.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/files/file_io.h"
 #include "base/files/paths.h"
 #include "base/files/user_dirs.h"
 #include "base/log.h"
-#include "base/strings/printable.h"
 #include "daemon/systemd/activation.h"
 
-#define BACKLOG 128
 #define RETRY_S 1
 #define ACCEPTS_AT_ONCE 16 /* number of clients accepted at a time before existing connections have their turn */
 
-enum {
-    LOCK_TRIES = 100,
-    LOCK_TRY_NS = 10000000,
-};
-
-typedef char SocketPath[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-
-/* Tells whether an address is a path. A relative path must begin with a dot, since a bare word or host:port is a
- * mistake, not a file in the current folder. */
-static bool is_path(const char *text) {
-    return *text == '/' || !strncmp(text, "./", 2) || !strncmp(text, "../", 3);
-}
-
-static int address_of(const char *address, struct sockaddr_un *to, ErrText *err) {
-    const char *path = !strncmp(address, "unix:", 5) ? address + 5 : address;
-
-    *to = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    if (!is_path(path))
-        return err_set(err, LISTENER_E_PATH,
-                       *path == '@' ? "listen address '%.*s' is abstract: those have no owner and no mode; name a path"
-                                    : "listen address '%.*s' is not a path or unix:PATH: begin it with /",
-                       UTF8_PREFIX(address, 256));
-    if (strlen(path) >= sizeof(to->sun_path))
-        return err_set(err, LISTENER_E_PATH, "socket path '%.*s' is longer than %zu bytes: choose a shorter one",
-                       UTF8_PREFIX(path, 256), sizeof(to->sun_path) - 1);
-    memcpy(to->sun_path, path, strlen(path) + 1);
-    return 0;
-}
-
-static void folder_of(const struct sockaddr_un *address, SocketPath folder) {
-    char *slash;
-
-    snprintf(folder, sizeof(SocketPath), "%s", address->sun_path);
-    slash = strrchr(folder, '/');
-    if (!slash)
-        snprintf(folder, sizeof(SocketPath), ".");
-    else
-        slash[slash == folder] = 0;
-}
-
-/* Checks the folder of a socket. A default folder may be absent, since the start creates it. */
-static int check_folder(const struct sockaddr_un *to, bool may_be_absent, ErrText *err) {
-    SocketPath folder;
-    struct stat info;
-
-    folder_of(to, folder);
-    if (stat(folder, &info) < 0)
-        return errno == ENOENT && may_be_absent
-                   ? 0
-                   : err_set(err, -errno, "%s: its folder: %s: make it or choose another path", to->sun_path,
-                             strerror(errno));
-    if (!S_ISDIR(info.st_mode))
-        return err_set(err, -ENOTDIR, "%s: %s is not a folder: choose another path", to->sun_path, folder);
-    if (access(folder, W_OK | X_OK) < 0)
-        return err_set(err, -errno, "%s: its folder: %s: let the service's user write there", to->sun_path,
-                       strerror(errno));
-    return 0;
-}
-
-static int check_place(const struct sockaddr_un *to, ErrText *err) {
-    struct stat info;
-
-    if (!lstat(to->sun_path, &info) && !S_ISSOCK(info.st_mode))
-        return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
-                       to->sun_path);
-    return 0;
-}
-
-/* Removes a socket file that a dead daemon left. Only a refused connection proves that a file is stale; any other
- * result keeps the file. */
-static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
-    _cleanup_(closep) int fd = -1;
-    struct stat info;
-    int r;
-
-    if (lstat(address->sun_path, &info) < 0)
-        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", address->sun_path, strerror(errno));
-    r = check_place(address, err);
-    if (r)
-        return r;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return err_set(err, -errno, "socket: %s", strerror(errno));
-    if (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) || errno == EAGAIN)
-        return err_set(err, LISTENER_E_SERVED, "%s: another daemon serves this socket", address->sun_path);
-    if (errno != ECONNREFUSED && errno != ENOENT)
-        return err_set(err, -errno, "%s: %s", address->sun_path, strerror(errno));
-    log_info(TOPIC_DAEMON, "%s: replacing the socket that an earlier daemon left", address->sun_path);
-    if (unlink(address->sun_path) < 0 && errno != ENOENT)
-        return err_set(err, -errno, "%s: cannot remove the stale socket: %s", address->sun_path, strerror(errno));
-    return 0;
-}
-
-/* Locks a folder, so that daemons that start at once create their sockets one by one. A socket has its name before the
- * daemon listens, and another daemon would take it for stale in between. Anybody who may read the folder can hold the
- * lock, so after a second the start goes on without it. Return: a descriptor whose close unlocks, or -1. */
-static int lock_folder(const struct sockaddr_un *address) {
-    _cleanup_(closep) int fd = -1;
-    SocketPath folder;
-
-    folder_of(address, folder);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
-        if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
-            break;
-        nanosleep(&(struct timespec){ .tv_nsec = LOCK_TRY_NS }, NULL);
-    }
-    return steal_fd(&fd);
-}
-
-/* Binds the socket and listens. The umask gives the file its mode from the first moment; no other thread runs yet. */
-static int bind_and_listen(int fd, const struct sockaddr_un *to, bool is_admin, struct stat *info, ErrText *err) {
-    const mode_t mask = umask(is_admin ? 0177 : 0117);
-    int r = bind(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 ? -errno : 0;
-
-    umask(mask);
-    if (r)
-        return err_set(err, r, "%s: cannot make the socket: %s", to->sun_path, strerror(-r));
-    if (lstat(to->sun_path, info) < 0 || listen(fd, BACKLOG) < 0) {
-        r = -errno;
-        unlink(to->sun_path);
-        return err_set(err, r, "%s: cannot listen: %s", to->sun_path, strerror(-r));
-    }
-    return 0;
-}
-
 int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err) {
-    _cleanup_(closep) int fd = -1, lock = -1;
-    struct sockaddr_un to;
-    struct stat info;
-    int r;
+    UnixSocket made;
+    const int r = unix_socket_open(&made, address, is_admin ? 0600 : 0660, err);
 
-    *listener = (Listener){ .fd = -1, .is_admin = is_admin };
-    r = address_of(address, &to, err);
-    if (r)
-        return r;
-    lock = lock_folder(&to);
-    r = remove_stale(&to, err);
-    if (r)
-        return r;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return err_set(err, -errno, "socket: %s", strerror(errno));
-    r = bind_and_listen(fd, &to, is_admin, &info, err);
-    if (r)
-        return r;
-    listener->path = strdup(to.sun_path);
-    if (!listener->path) {
-        unlink(to.sun_path);
-        return err_no_memory(err);
-    }
-    listener->device = info.st_dev;
-    listener->inode = info.st_ino;
-    listener->fd = steal_fd(&fd);
-    return 0;
+    *listener = (Listener){
+        .fd = made.fd, .is_admin = is_admin, .path = made.path, .device = made.device, .inode = made.inode
+    };
+    return r;
 }
 
 void listener_close(Listener *listener) {
-    struct stat info;
+    UnixSocket made = {
+        .fd = listener->fd, .path = listener->path, .device = listener->device, .inode = listener->inode
+    };
 
     if (listener->event)
         event_free(listener->event);
     if (listener->retry)
         event_free(listener->retry);
-    /* Another daemon may own the path now. The inode identifies this socket, since it is not reused while the socket is
-     * open. */
-    if (listener->path && !lstat(listener->path, &info) && info.st_dev == listener->device &&
-        info.st_ino == listener->inode)
-        unlink(listener->path);
-    if (listener->fd >= 0)
-        close(listener->fd);
-    free(listener->path);
+    unix_socket_close(&made);
     *listener = (Listener){ .fd = -1 };
 }
 
@@ -294,7 +135,7 @@ static int find_places(SocketPlace places[SOCKETS], const Config *config, bool h
 /* Checks the addresses, and that no two are the same, without a socket. */
 static int check_addresses(const SocketPlace places[SOCKETS], struct sockaddr_un to[SOCKETS], ErrText *err) {
     for (size_t i = 0; i < SOCKETS; i++) {
-        int r = places[i].address ? address_of(places[i].address, &to[i], err) : 0;
+        int r = places[i].address ? unix_socket_address(places[i].address, &to[i], err) : 0;
 
         if (r) {
             err_prefix(err, "%s", places[i].setting);
@@ -319,9 +160,9 @@ int listener_set_check(const Config *config, ErrText *err) {
     if (!r)
         r = check_addresses(places, to, err);
     for (size_t i = 0; !r && i < SOCKETS; i++) {
-        r = places[i].address ? check_place(&to[i], err) : 0;
+        r = places[i].address ? unix_socket_check_place(&to[i], err) : 0;
         if (!r && places[i].address)
-            r = check_folder(&to[i], places[i].is_default, err);
+            r = unix_socket_check_folder(&to[i], places[i].is_default, err);
         if (r)
             err_prefix(err, "%s", places[i].setting);
     }

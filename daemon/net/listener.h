@@ -7,12 +7,13 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/service/unix_socket.h"
 #include "daemon/config/config.h"
 #include "daemon/loop.h"
 
 enum {
-    LISTENER_E_SERVED = 1, /* another daemon answers at this address */
-    LISTENER_E_PATH,       /* an address that is too long, no socket, or of an unknown form */
+    LISTENER_E_SERVED = UNIX_SOCKET_E_SERVED, /* another daemon answers at this address */
+    LISTENER_E_PATH = UNIX_SOCKET_E_PATH,     /* an address that is too long, no socket, or of an unknown form */
 };
 
 #define LISTENERS_MAX 8

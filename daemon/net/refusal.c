@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "daemon/systemd/activation.h"
 #include "daemon/net/connection.h"
-#include "daemon/systemd/notify.h"
+#include "base/service/notify.h"
 
 /* Time that a failed start spends on refusals. A connection that nobody accepts starts the service again at once, and
  * beyond the service manager's limit of 5 starts in 10 s the manager would close the sockets. */

@@ -27,6 +27,23 @@ void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry
     request_end(request);
 }
 
+/* Answers a generation whose prompt is too long, with both counts, and ends it. */
+static void fail_too_long(Request *request, const JobNews *news, const char *text) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__Error error;
+
+    if (request->peer) {
+        reply_init_error(&response, &error, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_CONTEXT_FULL, 0, "",
+                         text);
+        error.has_prompt_tokens = error.has_context_tokens = true;
+        error.prompt_tokens = news->too_long.n_tokens;
+        error.context_tokens = news->too_long.limit_tokens;
+        connection_send(request->peer->connection, &response);
+    }
+    request_record(request, reply_code_name(COORDGEN__V1__ERROR_CODE__ERROR_CODE_CONTEXT_FULL), TALLY_FAILED);
+    request_end(request);
+}
+
 void request_fail_by_model(Request *request) {
     const Model *model = request->model;
 
@@ -119,6 +136,10 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         field = "generate.answer_prefix";
         break;
     case JOB_E_TOO_LONG:
+        if (news->too_long.n_tokens) {
+            fail_too_long(request, news, text);
+            return;
+        }
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CONTEXT_FULL;
         break;
     case JOB_E_NO_TEMPLATE:

@@ -14,39 +14,57 @@
 #include "daemon/requests/request_sampling.h"
 #include "daemon/requests/session.h"
 
-static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
+/* Sends progress with so many tokens of the prompt read, unless the client knows that already. */
+static void send_progress_at(Request *request, uint64_t now_ns, uint32_t position, uint32_t n_read) {
     Coordgen__V1__Response response;
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
     const Model *model = request->model;
 
-    if (request_is_embedding(request) || request->peer->connection->output.is_choked ||
-        now_ns - request->progress.told_ns < REQUEST_PROGRESS_INTERVAL_NS)
-        return;
-    if (request->progress.told_ns && request->progress.position == position &&
-        request->progress.prefilled == request_n_read_tokens(request) &&
+    if (request->progress.told_ns && request->progress.position == position && request->progress.prefilled == n_read &&
         request->progress.permille == model->load.permille)
         return;
     request->progress.told_ns = now_ns;
     request->progress.position = position;
-    request->progress.prefilled = request_n_read_tokens(request);
+    request->progress.prefilled = n_read;
     request->progress.permille = model->load.permille;
     reply_init(&response, request->id);
     progress.has_queue_position = true;
     progress.queue_position = position;
     if (!position) {
-        progress.has_prefilled_tokens = progress.has_prompt_tokens = true;
-        progress.prefilled_tokens = request_n_read_tokens(request);
+        progress.has_prefilled_tokens = progress.has_prompt_tokens = progress.has_cached_tokens = true;
+        progress.prefilled_tokens = n_read;
         progress.prompt_tokens = request->answer.usage.n_prompt_tokens;
+        progress.cached_tokens = request->answer.usage.n_cached_tokens;
     }
     if (position && !model_can_serve(model)) {
         progress.has_model_state = progress.has_model_permille = true;
         progress.model_state = model_wire_state(model);
         progress.model_permille = model->load.permille;
-        progress.model = model->name;
     }
+    if (!position || progress.has_model_state)
+        progress.model = model->name;
     response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS;
     response.generate_progress = &progress;
     connection_send(request->peer->connection, &response);
+}
+
+static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
+    if (!request_is_embedding(request) && !request->peer->connection->output.is_choked &&
+        now_ns - request->progress.told_ns >= REQUEST_PROGRESS_INTERVAL_NS)
+        send_progress_at(request, now_ns, position, request_n_read_tokens(request));
+}
+
+/* Sends progress of the prompt to a client that wants all of it: first what was cached, last the whole prompt, whatever
+ * the loop has seen of the steps. */
+static void send_each_progress(Request *request, const JobNews *news) {
+    const GenerationUsage *usage = &request->answer.usage;
+    const uint32_t n_read = news->n_marks ? usage->n_prompt_tokens : request_n_read_tokens(request);
+
+    if (!request->progress.has_begun) {
+        request->progress.has_begun = true;
+        send_progress_at(request, clock_now_ns(), 0, usage->n_cached_tokens);
+    }
+    send_progress_at(request, clock_now_ns(), 0, MIN(n_read, usage->n_prompt_tokens));
 }
 
 void request_generation_tick(Request *request, uint64_t now_ns) {
@@ -89,6 +107,7 @@ static void send_deltas(Request *request, const JobNews *news) {
 
         reply_init(&response, request->id);
         delta.has_sequence = true;
+        delta.model = request->answer.n_deltas ? NULL : request->model->name;
         delta.sequence = request->answer.n_deltas++;
         delta.has_choice = request->message->generate->has_n;
         delta.choice = to.choice;
@@ -302,6 +321,9 @@ void request_generation_tell(Request *request, JobNews *news) {
         name_calls(request, news);
         if (request->session)
             keep_answer(request, news);
+        if (!news->result && !request->answer.n_deltas && request->answer.usage.n_prompt_tokens &&
+            !request_is_embedding(request) && request->message->generate->each_progress)
+            send_each_progress(request, news);
         send_deltas(request, news);
         if (!news->done && !request->answer.n_deltas && request->answer.usage.n_prompt_tokens)
             send_progress(request, clock_now_ns(), 0);

@@ -71,6 +71,7 @@ typedef struct RequestProgress {
     uint32_t position;
     uint32_t prefilled;
     uint32_t permille; /* of the model's load */
+    bool has_begun;    /* the prompt's begin was told, of a request that wants each progress */
 } RequestProgress;
 
 typedef struct Request { /* all loop; the job as job.h says */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets that the starter of this process has made: systemd (LISTEN_FDS) or Android's init
- * (ANDROID_SOCKET_*). Both pass sockets by environment variables, so neither's library is needed. */
+/* Listening sockets of the service that the starter of this process has made (base/service/inherited_sockets.h), and
+ * whom each one is for. */
 #ifndef COORDGEN_DAEMON_ACTIVATION_H
 #define COORDGEN_DAEMON_ACTIVATION_H
 
@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/service/inherited_sockets.h"
 
-#define ACTIVATION_SOCKETS_MAX 8
+#define ACTIVATION_SOCKETS_MAX INHERITED_SOCKETS_MAX
 
 typedef struct ActivationSocket {
     int fd; /* a listening Unix stream socket, closed when another program is executed */

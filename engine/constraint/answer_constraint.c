@@ -7,7 +7,7 @@
 #include "spec/sources/draft_tree.h"
 
 enum {
-    PICK_ROWS = 2,          /* fuel of a token: two masks, and the ends behind the candidates */
+    PICK_ROWS = 1,          /* fuel of a token: its masks, and the ends behind the candidates */
     BEHIND_ROWS = 8,        /* fuel to follow a text of the prompt, about 40 ms */
     CHARGE_BYTES = 1 << 18, /* memory is charged in such pieces */
 };

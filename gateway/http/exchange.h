@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One HTTP exchange: a request that has arrived whole, and its reply. The server owns the exchange until its reply has
+/* An HTTP exchange: a request that has arrived whole, and its reply. The server owns the exchange until its reply has
  * been sent or its client has gone. Thread: the loop. */
 #ifndef COORDGEN_GATEWAY_EXCHANGE_H
 #define COORDGEN_GATEWAY_EXCHANGE_H
@@ -18,7 +18,9 @@ const char *exchange_method(const Exchange *exchange);
 const char *exchange_path(const Exchange *exchange);                     /* without the query, percent signs resolved */
 const char *exchange_query(const Exchange *exchange, const char *name);  /* NULL: the query has no such part */
 const char *exchange_header(const Exchange *exchange, const char *name); /* NULL: there is none */
-/* Returns the body, which a NUL follows that is not counted. */
+/* Whether the client came over a Unix socket. */
+bool exchange_is_local(const Exchange *exchange);
+/* Returns the body, which a NUL follows that is not counted. The body lives until the handler returns. */
 const char *exchange_body(const Exchange *exchange, size_t *len_bytesp);
 
 /* ---- a whole reply ----------------------------------------------------------------------------------------------- */
@@ -38,6 +40,8 @@ void exchange_refuse(Exchange *exchange, const ApiError *error);
 void exchange_stream_begin(Exchange *exchange, const char *type);
 /* Adds bytes to the reply. false: the client reads too slowly or memory is short; the reply ends broken off. */
 bool exchange_stream_add(Exchange *exchange, const void *data, size_t len_bytes);
+/* Lets so many more bytes wait for a client, for events that repeat at once what came in many. */
+void exchange_stream_allow(Exchange *exchange, size_t len_bytes);
 /* Ends the reply. The exchange belongs to the server again. */
 void exchange_stream_end(Exchange *exchange);
 

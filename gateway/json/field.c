@@ -2,6 +2,7 @@
 #include "gateway/json/field.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -74,15 +75,27 @@ static int check_range(const Field *field, double number, const char *path, ApiE
     return api_error_field(error, path, "%s must be from %.15g to %.15g", path, field->least, field->most);
 }
 
-int field_set_u32(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
-    int r;
-
+/* Checks that a value is an integer within the field's bounds. */
+static int check_integer(const Field *field, const json_t *value, const char *path, ApiError *error) {
     /* Programs without integers write 100.0. */
     if (!json_is_number(value) || json_number_value(value) != floor(json_number_value(value)))
         return api_error_field(error, path, "%s must be an integer", path);
-    r = check_range(field, json_number_value(value), path, error);
+    return check_range(field, json_number_value(value), path, error);
+}
+
+int field_set_u32(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
+    int r = check_integer(field, value, path, error);
+
     if (!r)
         *(uint32_t *)target = (uint32_t)json_number_value(value);
+    return r;
+}
+
+int field_set_i32(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
+    int r = check_integer(field, value, path, error);
+
+    if (!r)
+        *(int32_t *)target = (int32_t)json_number_value(value);
     return r;
 }
 
@@ -115,4 +128,25 @@ int field_set_array(const Field *field, const json_t *value, void *target, const
 
 int field_set_any(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
     return set_typed(true, "", value, target, path, error);
+}
+
+int field_only_false(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
+    if (json_is_false(value))
+        return 0;
+    return api_error_field(error, path, "%s is not supported: leave it out, or set it to false", path);
+}
+
+int field_only_number(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
+    if (json_is_number(value) && json_number_value(value) >= field->least && json_number_value(value) <= field->least)
+        return 0;
+    return api_error_field(error, path, "%s is not supported: leave it out, or set it to %.15g", path, field->least);
+}
+
+const char *field_path(FieldPath *path, const char *format, ...) {
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(path->text, sizeof(path->text), format, args);
+    va_end(args);
+    return path->text;
 }

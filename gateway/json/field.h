@@ -33,9 +33,20 @@ int fields_read(const json_t *object, const FieldTable *tables, size_t n_tables,
 FieldSet field_set_text;   /* const char *, without a NUL inside */
 FieldSet field_set_bool;   /* bool */
 FieldSet field_set_u32;    /* uint32_t */
+FieldSet field_set_i32;    /* int32_t */
 FieldSet field_set_float;  /* float */
 FieldSet field_set_object; /* const json_t *, an object */
 FieldSet field_set_array;  /* const json_t *, an array */
 FieldSet field_set_any;    /* const json_t * */
+
+/* Setters of fields with one value that means what happens anyway; every other value is refused. */
+FieldSet field_only_false;
+FieldSet field_only_number; /* least */
+
+/* Writes the path of a member, "messages[0].role", into path. Returns path. */
+typedef struct FieldPath {
+    char text[sizeof(((ApiError *)0)->param)];
+} FieldPath;
+const char *field_path(FieldPath *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

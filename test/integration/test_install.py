@@ -60,6 +60,9 @@ class Install(DaemonCase):
                         r"usr/lib/systemd/user/coordgend-admin\.socket", r"usr/lib/systemd/system/coordgend-admin\.socket", r"usr/lib/sysusers\.d/coordgen\.conf",
                         r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
                         r"usr/share/man/man1/coordgen-eval\.1", r"usr/share/man/man1/coordgen-bench\.1",
+                        r"usr/bin/coordgen-httpd", r"usr/lib/systemd/user/coordgen-httpd\.service",
+                        r"usr/lib/systemd/user/coordgen-httpd\.socket", r"usr/share/man/man8/coordgen-httpd\.8",
+                        r"usr/share/bash-completion/completions/coordgen-httpd",
                         r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl",
                         r"usr/share/bash-completion/completions/coordgen-eval",
                         r"usr/share/bash-completion/completions/coordgen-bench", r"usr/share/coordgen/coordgen\.proto",
@@ -94,7 +97,7 @@ class Install(DaemonCase):
     def test_licences_of_what_is_linked(self):
         text = self.path(r"usr/share/doc/coordgen/copyright").read_text()
         self.assertTrue(text.startswith("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"))
-        used = re.search(r"(?m)^PKGS := (.*)$", (TOP / "Makefile").read_text())[1].split()
+        used = re.search(r"(?m)^PKGS := ((?:.*\\\n)*.*)$", (TOP / "Makefile").read_text())[1].replace("\\\n", "").split()
         self.assertEqual([name for name in used if not re.search(rf"(?m)^  {re.escape(name)}  +\S", text)], [])
         # What a stanza names is there.
         for names in re.findall(r"(?m)^Files: (.*(?:\n [^\n]*)*)", text):
@@ -167,11 +170,39 @@ class Install(DaemonCase):
                                  text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
             ours = [line for line in run.stderr.splitlines() if "coordgen" in line]
             self.assertEqual(ours, [], run.stderr)
-            run = subprocess.run(["systemd-analyze", "security", "--offline=true", str(folder / "coordgend.service")],
-                                 capture_output=True, text=True)
-            exposure = re.search(r"Overall exposure level.*?: ([0-9.]+)", run.stdout)
-            self.assertTrue(exposure, run.stdout[-500:] + run.stderr)
-            self.assertLessEqual(float(exposure[1]), 1.0, run.stdout)
+            self.assertLessEqual(self.exposure(folder / "coordgend.service"), 1.0)
+
+    def exposure(self, unit):
+        run = subprocess.run(["systemd-analyze", "security", "--offline=true", str(unit)], capture_output=True, text=True)
+        exposure = re.search(r"Overall exposure level.*?: ([0-9.]+)", run.stdout)
+        self.assertTrue(exposure, run.stdout[-500:] + run.stderr)
+        return float(exposure[1])
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_units_of_the_gateway(self):
+        """The user's unit and the example for a whole machine: understood, and sandboxed. Drop-ins change nothing of that."""
+        examples = self.path(r"usr/share/doc/coordgen/examples/coordgen-httpd-system\.service").parent
+        for name, service, sockets in (
+                ("of a user", self.path(r"usr/lib/systemd/user/coordgen-httpd\.service"), ["coordgen-httpd.socket"]),
+                ("of the machine", examples / "coordgen-httpd-system.service", ["coordgen-httpd-system.socket"])):
+            with self.subTest(name=name):
+                text = service.read_text()
+                self.assertIn("\nExecStart=/usr/bin/coordgen-httpd ", text)
+                folder = Path(tempfile.mkdtemp(prefix="coordgen-units-"))
+                self.addCleanup(shutil.rmtree, folder)
+                unit = folder / "coordgen-httpd.service"
+                unit.write_text(text.replace("/usr/bin/coordgen-httpd", str(self.root / "usr/bin/coordgen-httpd")))
+                for socket in sockets:
+                    shutil.copy(service.parent / socket, folder / socket.replace("-system", ""))
+                for drop_in in ("socket", "service") if name == "of a user" else ():
+                    target = folder / f"coordgen-httpd.{drop_in}.d" / "tcp.conf"
+                    target.parent.mkdir()
+                    target.write_text((examples / f"coordgen-httpd-tcp-{drop_in}.conf").read_text()
+                                      .replace("/usr/bin/coordgen-httpd", str(self.root / "usr/bin/coordgen-httpd")))
+                run = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, folder.glob("*.s*t")), str(unit)],
+                                     capture_output=True, text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
+                self.assertEqual([line for line in run.stderr.splitlines() if "coordgen" in line or "tcp.conf" in line], [])
+                self.assertLessEqual(self.exposure(unit), 1.5)
 
     def pkg_config(self, *args):
         pc = self.path(r"usr/lib/.*/pkgconfig/libcoordgen-client\.pc")

@@ -77,6 +77,18 @@ class Reuse(DaemonCase):
         self.assertEqual(after.prompt_tokens - before.prompt_tokens, 2 * done.usage.prompt_tokens)
         self.assertEqual(after.cached_tokens - before.cached_tokens, done.usage.cached_tokens)
 
+    def test_each_progress_of_a_prompt(self):
+        text = "Each progress. " + STORY
+        first = self.ask(text, each_progress=True)
+        again = self.ask(text, each_progress=True)
+        for generated, cached in ((first, 0), (again, usage(again).cached_tokens)):
+            prefilled = [progress.prefilled_tokens for progress in generated.progress]
+            self.assertEqual((prefilled[0], prefilled[-1]), (cached, usage(generated).prompt_tokens))
+            self.assertEqual(prefilled, sorted(set(prefilled)))
+            self.assertEqual({progress.cached_tokens for progress in generated.progress}, {cached})
+            self.assertEqual([delta.model for delta in generated.deltas], ["smollm2-135m"] + [""] * (len(generated.deltas) - 1))
+        self.assertGreater(usage(again).cached_tokens, 0)
+
     def test_after_a_cancel(self):
         text = "After a cancel. " + 8 * STORY
         connection = self.connect()

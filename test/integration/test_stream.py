@@ -229,6 +229,7 @@ class Limits(DaemonCase):
         for n_tokens in (64, 65, 1000):
             error = self.assertRefused(pb.ERROR_CODE_CONTEXT_FULL, connection.generate, prompt(word * n_tokens, 8))
             self.assertIn("64", error.message)
+            self.assertEqual((error.prompt_tokens, error.context_tokens), (n_tokens, 64))
         # The connection and the service go on.
         self.assertEqual(connection.generate(prompt(word, 2, ignore_end=True)).done.usage.output_tokens, 2)
 

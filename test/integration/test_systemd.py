@@ -5,6 +5,7 @@ its sandbox, its sockets, a wrong setting and a killed service do to an administ
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -42,8 +43,22 @@ mkdir sys/fs/cgroup/systemd sys/fs/cgroup/memory
 mount -t cgroup -o none,name=systemd none sys/fs/cgroup/systemd
 mount -t cgroup -o memory none sys/fs/cgroup/memory
 mount --bind "$1/models" srv
-exec chroot . env -i container=lxc PATH=/usr/sbin:/usr/bin:/sbin:/bin %s --system --unit=basic.target
+mkdir old
+pivot_root . old
+umount -l old
+exec env -i container=lxc PATH=/usr/sbin:/usr/bin:/sbin:/bin %s --system --unit=basic.target
 """ % SYSTEMD
+
+# The status of a GET: $1 a path of a socket or HOST:PORT, $2 the target, $3 a token.
+ASK_HTTP = """import http.client, socket, sys
+place, target, token = sys.argv[1:]
+connection = http.client.HTTPConnection(place if place[0] != "/" else "localhost", timeout=60)
+if place[0] == "/":
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(place)
+connection.request("GET", target, headers={"Authorization": "Bearer " + token} if token else {})
+print(connection.getresponse().status)
+"""
 
 
 def why_not():
@@ -159,16 +174,20 @@ class Systemd(unittest.TestCase):
 
     def test_service_of_a_user(self):
         """The user's units under a manager of that user: sockets, an answer, a reload, beside the system's service."""
+        uid = self.administrate("id", "-u", "ada").strip()
+        runtime = f"/run/user/{uid}"
+        # What the system's manager makes for the first sandbox, users' managers need.
+        self.administrate("systemd-run", "--quiet", "--wait", "--property=ProtectSystem=yes", "true")
         self.administrate("systemd-run", "--quiet", "--unit=ada", "--uid=ada", "--property=Delegate=yes",
-                          "--property=RuntimeDirectory=ada", "--setenv=XDG_RUNTIME_DIR=/run/ada", "--setenv=HOME=/home/ada",
+                          f"--property=RuntimeDirectory=user/{uid}", f"--setenv=XDG_RUNTIME_DIR={runtime}", "--setenv=HOME=/home/ada",
                           "--property=ExecStartPre=+/bin/install -d -o ada /home/ada", SYSTEMD, "--user", "--unit=basic.target")
 
         def own(*command, code=0):
-            run = self.run_inside("env", "XDG_RUNTIME_DIR=/run/ada", "HOME=/home/ada", *command, user="ada")
+            run = self.run_inside("env", f"XDG_RUNTIME_DIR={runtime}", "HOME=/home/ada", *command, user="ada")
             self.assertEqual(run.returncode, code, f"{command}: {run.stdout}{run.stderr}")
             return run.stdout
 
-        self.wait(lambda: self.run_inside("env", "XDG_RUNTIME_DIR=/run/ada", "systemctl", "--user", "is-active", "basic.target",
+        self.wait(lambda: self.run_inside("env", f"XDG_RUNTIME_DIR={runtime}", "systemctl", "--user", "is-active", "basic.target",
                                           user="ada").stdout.strip() == "active", "manager of the user")
         own("coordgenctl", "model", "import", "/srv/smollm2-135m.gguf")
         own("systemctl", "--user", "enable", "--now", "coordgend.socket", "coordgend-admin.socket")
@@ -177,6 +196,26 @@ class Systemd(unittest.TestCase):
         self.assertIn("/home/ada/.local/share/coordgen/models/", own("coordgenctl", "model", "show", "smollm2-135m"))
         own("systemctl", "--user", "reload", "coordgend.service")
         own("coordgenctl", "ping")
+        # HTTP for this user, in its sandbox: over the socket of its own, and over TCP with a token.
+        ask = ("python3", "-c", ASK_HTTP)
+        own("systemctl", "--user", "enable", "--now", "coordgen-httpd.socket")
+        self.assertEqual(own(*ask, f"{runtime}/coordgen/http.sock", "/v1/models", "").strip(), "200")
+        self.assertEqual(own("systemctl", "--user", "is-active", "coordgen-httpd.service").strip(), "active")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        for unit in ("socket", "service"):
+            folder = f"/home/ada/.config/systemd/user/coordgen-httpd.{unit}.d"
+            own("sh", "-c", f"mkdir -p {folder} && sed s/:8080/:{port}/ /usr/share/doc/coordgen/examples/coordgen-httpd-tcp-{unit}.conf "
+                            f">{folder}/tcp.conf")
+        own("sh", "-c", "umask 077; mkdir -p ~/.config/coordgen; echo 0123456789abcdef >~/.config/coordgen/http-token")
+        # And so without name spaces of users.
+        own("cp", "/usr/share/doc/coordgen/examples/coordgen-httpd-no-namespaces.conf",
+            "/home/ada/.config/systemd/user/coordgen-httpd.service.d/")
+        own("systemctl", "--user", "daemon-reload")
+        own("systemctl", "--user", "stop", "coordgen-httpd.service")
+        own("systemctl", "--user", "restart", "coordgen-httpd.socket")
+        self.assertEqual(own(*ask, f"127.0.0.1:{port}", "/nothing", "").strip(), "401")
+        self.assertEqual(own(*ask, f"127.0.0.1:{port}", "/nothing", "0123456789abcdef").strip(), "404")
         # The system's has not been started by any of this, and answers when it is asked for.
         self.administrate("systemctl", "is-active", "coordgend.service", code=3)
         own("coordgenctl", "ping", "--system-socket")

@@ -122,6 +122,10 @@ uint64_t chat_template_memory_bytes(const ChatTemplate *chat) {
            (chat->tool_jinja ? jinja_template_memory_bytes(chat->tool_jinja) : 0);
 }
 
+const char *chat_template_text(const ChatTemplate *chat, size_t *len_bytesp) {
+    return chat->jinja ? jinja_template_source(chat->jinja, len_bytesp) : NULL;
+}
+
 unsigned int chat_template_takes(const ChatTemplate *chat) {
     unsigned int takes = 0;
 
@@ -581,6 +585,8 @@ static int add_text(void *arg, const JinjaOutput *output, ErrText *err) {
     if (r)
         return r;
     str_buf_append(text, output->data, output->len_bytes);
+    if (tokens->input->answer_prefix_bytes)
+        str_buf_append(text, tokens->input->answer_prefix, tokens->input->answer_prefix_bytes);
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }
 

@@ -99,6 +99,8 @@ const CallShape *chat_template_calls(const ChatTemplate *chat, const Tokenizer *
 bool chat_is_empty_json(const char *text, size_t len_bytes);
 /* Writes "template" with the inputs that it takes, "none", or "refused: " with the reason; then the other templates. */
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes);
+/* Returns the text of the template of requests without tools; NULL: none can be used. */
+const char *chat_template_text(const ChatTemplate *chat, size_t *len_bytesp);
 /* Appends the prompt's tokens to list. The template's own marks become control tokens, message texts never do. Tools
  * and documents that change nothing are refused. 0, CHAT_E_*, -errno; on error the list is as it was. */
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,

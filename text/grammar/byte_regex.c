@@ -66,12 +66,14 @@ static void describe_list(ByteRegex *store, RegexInfo *info, const uint32_t *par
 
     info->nullable = is_and;
     info->least = is_and ? 0 : REGEX_BYTES_MAX;
+    info->most = is_and ? REGEX_NEVER : 0;
     for (size_t i = 0; i < n; i++) {
         const RegexInfo *part = &store->infos[parts[i]];
         const ByteSet set = set_of(store, part->first);
 
         info->nullable = is_and ? info->nullable && part->nullable : info->nullable || part->nullable;
         info->least = is_and ? MAX(info->least, part->least) : MIN(info->least, part->least);
+        info->most = is_and ? MIN(info->most, part->most) : MAX(info->most, part->most);
         info->has_logic = info->has_logic || part->has_logic;
         info->depth = MAX(info->depth, part->depth + 1);
         for (size_t w = 0; w < ARRAY_LEN(first.bits); w++)
@@ -96,7 +98,7 @@ static void describe(ByteRegex *store, RegexInfo *info, const uint32_t *words, s
         break;
     case REGEX_KIND_SET:
         info->first = words[0];
-        info->least = 1;
+        info->least = info->most = 1;
         break;
     case REGEX_KIND_CONCAT:
         b = &store->infos[words[1]];
@@ -104,6 +106,7 @@ static void describe(ByteRegex *store, RegexInfo *info, const uint32_t *words, s
         info->has_logic = a->has_logic || b->has_logic;
         info->depth = MAX(a->depth + 1, a->nullable ? b->depth + 1 : 0);
         info->least = add_bytes(a->least, b->least);
+        info->most = add_bytes(a->most, b->most);
         info->first = a->first;
         if (a->nullable) {
             const ByteSet more = set_of(store, b->first);
@@ -124,6 +127,7 @@ static void describe(ByteRegex *store, RegexInfo *info, const uint32_t *words, s
         info->has_logic = true;
         info->depth = a->depth + 1;
         info->least = info->nullable ? 0 : 1;
+        info->most = REGEX_NEVER;
         memset(&first, 0xff, sizeof(first));
         info->first = intern_set(store, &first);
         break;
@@ -133,6 +137,9 @@ static void describe(ByteRegex *store, RegexInfo *info, const uint32_t *words, s
         info->depth = a->depth + 1;
         info->first = a->first;
         info->least = (uint32_t)MIN((uint64_t)a->least * words[1], (uint64_t)REGEX_BYTES_MAX);
+        info->most = a->most == REGEX_NEVER || words[2] == REGEX_NO_MAX
+                         ? REGEX_NEVER
+                         : (uint32_t)MIN((uint64_t)a->most * words[2], (uint64_t)REGEX_BYTES_MAX);
         break;
     }
     info->end_bytes = info->nullable ? 0 : info->has_logic ? REGEX_UNKNOWN : info->least;
@@ -278,10 +285,15 @@ RegexId byte_regex_range(ByteRegex *store, uint8_t first, uint8_t last) {
 }
 
 RegexId byte_regex_bytes(ByteRegex *store, const uint8_t *bytes, size_t n) {
-    RegexId id = REGEX_EMPTY;
+    RegexId id = REGEX_EMPTY, nodes[256] = { REGEX_NOTHING }; /* of the bytes that came by */
 
-    while (n--)
-        id = byte_regex_concat(store, byte_regex_range(store, bytes[n], bytes[n]), id);
+    while (n--) {
+        RegexId *node = &nodes[bytes[n]];
+
+        if (*node == REGEX_NOTHING)
+            *node = byte_regex_range(store, bytes[n], bytes[n]);
+        id = byte_regex_concat(store, *node, id);
+    }
     return id;
 }
 

@@ -56,6 +56,7 @@ typedef struct RegexInfo {
     uint16_t depth;     /* nested calls of a derivative */
     uint32_t first;     /* set of bytes that texts may begin with: no fewer, with logic perhaps more */
     uint32_t least;     /* no text is shorter, in bytes */
+    uint32_t most;      /* no text is longer, in bytes; REGEX_NEVER: there is no such limit, or it is not known */
     uint32_t end_bytes; /* bytes of a short text (the shortest without logic), REGEX_NEVER, REGEX_UNKNOWN */
 } RegexInfo;
 

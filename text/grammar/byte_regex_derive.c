@@ -142,7 +142,7 @@ RegexId byte_regex_derive(ByteRegex *store, RegexId id, uint8_t byte) {
         return REGEX_EMPTY;
     if (kind == REGEX_KIND_CONCAT && store->infos[byte_regex_word(store, id, 0)].kind == REGEX_KIND_SET)
         return byte_regex_word(store, id, 1);
-    found = text_index_find(&store->memo.index, key, sizeof(key));
+    found = tuple_store_find(&store->memo, key, ARRAY_LEN(key));
     if (found != UINT32_MAX)
         return store->memo_values[found];
     if (!store->fuel) {

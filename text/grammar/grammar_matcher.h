@@ -23,11 +23,12 @@ typedef uint32_t GrammarState;
 
 /* Limits of a matcher. One that is reached is GRAMMAR_E_TOO_COMPLEX. */
 typedef struct GrammarMatcherLimits {
-    uint64_t fuel_max;       /* steps of a call that meet something new; the default takes about 5 ms */
+    uint64_t fuel_max;       /* work of a call: a step that meets something new, or some nodes of a walk, is one */
     size_t memory_bytes_max; /* states and what belongs to them */
 } GrammarMatcherLimits;
 
-#define GRAMMAR_MATCHER_LIMITS_DEFAULT ((GrammarMatcherLimits){ .fuel_max = 40000, .memory_bytes_max = 128u << 20 })
+/* A unit of fuel takes 80 to 150 ns, at most 220 ns on a busy machine (docs/lab/structured-output.md): 3 to 5 ms. */
+#define GRAMMAR_MATCHER_LIMITS_DEFAULT ((GrammarMatcherLimits){ .fuel_max = 33000, .memory_bytes_max = 128u << 20 })
 
 typedef struct GrammarMatcher GrammarMatcher;
 

@@ -6,6 +6,7 @@
 
 #include "text/grammar/grammar_private.h"
 #include "text/grammar/parser_rows.h"
+#include "text/grammar/plain_chars.h"
 #include "text/grammar/token_trie_private.h"
 
 #define STATE_DEAD 0u
@@ -25,6 +26,8 @@ typedef struct MatcherState {
     uint32_t end_tokens; /* REGEX_UNKNOWN: not looked at yet */
     uint16_t end_class;  /* class of the first byte of that way, or CLASS_NONE */
     uint8_t n_plain;     /* plain characters that may come whatever they are, + 1; 0: not looked at yet */
+    uint8_t plain_place; /* PlainPlace at which they were counted */
+    bool is_plain_exact; /* no text of more plain characters may come */
     bool is_end;
 } MatcherState;
 
@@ -36,6 +39,30 @@ typedef struct KeptMask {
     uint32_t state; /* STATE_DEAD: free */
     uint64_t *words;
 } KeptMask;
+
+/* Plain characters along the classes of bytes: a byte of a class leads from a place to the next one. */
+typedef struct PlainEdge {
+    uint8_t class;
+    uint8_t next; /* PlainPlace */
+} PlainEdge;
+
+/* Whether an expression is one character, of which any plain one may come. */
+typedef struct PlainUnit {
+    RegexId id;
+    bool is_known;
+    bool is_unit;
+} PlainUnit;
+
+enum {
+    PLAIN_EDGES_MAX = 590, /* as many as there are bytes of the places */
+};
+
+typedef struct PlainEdges {
+    ByteSet first; /* bytes that begin a plain character */
+    PlainEdge edges[PLAIN_EDGES_MAX];
+    uint16_t ends[_PLAIN_PLACES_N]; /* where the edges of a place end */
+    PlainUnit units[16];            /* by the expression's number */
+} PlainEdges;
 
 struct GrammarMatcher {
     Grammar *grammar;
@@ -51,6 +78,7 @@ struct GrammarMatcher {
     uint32_t n_threads, room_threads;
     GrammarState start;
     KeptMask masks[MASKS_N];
+    PlainEdges plain;
 };
 
 /* Gives a call its fuel, and forgets the failure of an earlier one. */

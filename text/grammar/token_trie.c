@@ -7,35 +7,30 @@
 
 #include "base/err.h"
 #include "base/min_max.h"
-#include "base/strings/utf8.h"
+#include "text/grammar/plain_chars.h"
 #include "text/grammar/token_trie_private.h"
-
-/* Which slice a token belongs to; _TRIE_SLICES_N: none, for a token that is never allowed. */
-static TrieSliceKind slice_of(TokenBytes token) {
-    uint32_t n_chars = 0;
-
-    if (!token.n_bytes || token.n_bytes > TOKEN_TRIE_BYTES_MAX)
-        return _TRIE_SLICES_N;
-    for (uint32_t at = 0; at < token.n_bytes; n_chars++) {
-        const uint8_t byte = token.bytes[at];
-        const size_t n = utf8_sequence(token.bytes + at, token.n_bytes - at);
-
-        if (!n || byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f ||
-            (n == 3 && !memcmp(token.bytes + at, "\xe2\x80", 2) && (token.bytes[at + 2] & 0xfe) == 0xa8))
-            return TRIE_SLICE_OTHER;
-        at += (uint32_t)n;
-    }
-    return n_chars <= TRIE_CHARS_SHORT  ? TRIE_SLICE_SHORT
-           : n_chars <= TRIE_CHARS_LONG ? TRIE_SLICE_LONG
-                                        : TRIE_SLICE_ENDLESS;
-}
 
 /* A token to sort. */
 typedef struct Entry {
     TokenBytes token;
     uint32_t id;
-    TrieSliceKind slice;
+    uint16_t slice;   /* TrieSliceKind */
+    uint16_t n_chars; /* of a plain token */
 } Entry;
+
+/* Finds out whether a token is plain. */
+static Entry entry_of(TokenBytes token, uint32_t id) {
+    Entry entry = { token, id, TRIE_SLICE_PLAIN, 0 };
+    PlainPlace place = PLAIN_BOUNDARY;
+
+    for (uint32_t i = 0; i < token.n_bytes && place != PLAIN_NONE; i++) {
+        place = plain_step(place, token.bytes[i]);
+        entry.n_chars += place == PLAIN_BOUNDARY;
+    }
+    if (place != PLAIN_BOUNDARY)
+        entry.slice = TRIE_SLICE_OTHER;
+    return entry;
+}
 
 static int compare_entries(const void *a, const void *b) {
     const Entry *x = a, *y = b;
@@ -67,7 +62,6 @@ static void add_slice(TokenTrie *trie, TrieSlice *slice, const Entry *entries, s
         const TokenBytes token = entries[i].token;
         const uint32_t n_common = i ? common_bytes(entries[i - 1].token, token) : 0;
 
-        slice->mask[entries[i].id / 64] |= UINT64_C(1) << (entries[i].id % 64);
         if (i && n_common == token.n_bytes) { /* the same bytes again: sorting puts shorter tokens first */
             trie->doubles[trie->n_doubles++] = (TokenDouble){ trie->nodes[trie->n_nodes - 1].token, entries[i].id };
             continue;
@@ -88,6 +82,77 @@ static void add_slice(TokenTrie *trie, TrieSlice *slice, const Entry *entries, s
         slice->roots[trie->nodes[at].byte] = at;
 }
 
+/* --- plain tokens ------------------------------------------------------------------------------------------------- */
+
+static void set_bit(uint64_t *mask, uint32_t token) {
+    mask[token / 64] |= UINT64_C(1) << (token % 64);
+}
+
+static int compare_lengths(const void *a, const void *b) {
+    const LongToken *x = a, *y = b;
+
+    return x->n_chars != y->n_chars ? (x->n_chars < y->n_chars ? -1 : 1)
+                                    : (x->token > y->token) - (x->token < y->token);
+}
+
+/* Makes the masks of plain tokens by their length, and the list of the long ones. */
+static int sort_lengths(TokenTrie *trie, const Entry *entries, size_t n) {
+    const size_t n_words = TOKEN_MASK_WORDS(MAX(trie->n_tokens, 1));
+
+    trie->all_plain = calloc(n_words, sizeof(*trie->all_plain));
+    if (!trie->all_plain)
+        return err_raise(-ENOMEM);
+    for (int i = 0; i <= TRIE_CHARS_MAX; i++) {
+        trie->plain[i] = calloc(n_words, sizeof(**trie->plain));
+        if (!trie->plain[i])
+            return err_raise(-ENOMEM);
+    }
+    for (size_t i = 0; i < n; i++) {
+        set_bit(trie->all_plain, entries[i].id);
+        if (entries[i].n_chars <= TRIE_CHARS_MAX)
+            set_bit(trie->plain[entries[i].n_chars], entries[i].id);
+        else
+            trie->n_long++;
+    }
+    for (int i = 1; i <= TRIE_CHARS_MAX; i++)
+        for (size_t w = 0; w < n_words; w++)
+            trie->plain[i][w] |= trie->plain[i - 1][w];
+    trie->long_tokens = calloc(MAX(trie->n_long, 1), sizeof(*trie->long_tokens));
+    if (!trie->long_tokens)
+        return err_raise(-ENOMEM);
+    trie->n_long = 0;
+    for (size_t i = 0; i < n; i++)
+        if (entries[i].n_chars > TRIE_CHARS_MAX)
+            trie->long_tokens[trie->n_long++] =
+                (LongToken){ entries[i].id, MIN(entries[i].n_chars, TRIE_CHARS_ENDLESS) };
+    qsort(trie->long_tokens, trie->n_long, sizeof(*trie->long_tokens), compare_lengths);
+    return 0;
+}
+
+/* Finds the place behind each plain node and the characters below it. */
+static int measure_nodes(TokenTrie *trie) {
+    const TrieSlice *slice = &trie->slices[TRIE_SLICE_PLAIN];
+    const uint32_t n = slice->end - slice->begin;
+    const TrieNode *nodes = trie->nodes + slice->begin;
+    TrieReach before[TOKEN_TRIE_BYTES_MAX + 1] = { { 0, PLAIN_BOUNDARY } }; /* by depth: characters, place */
+
+    trie->reach = calloc(MAX(n, 1), sizeof(*trie->reach));
+    if (!trie->reach)
+        return err_raise(-ENOMEM);
+    for (uint32_t i = 0; i < n; i++)
+        before[nodes[i].depth + 1].place = trie->reach[i].place =
+            (uint8_t)plain_step(before[nodes[i].depth].place, nodes[i].byte);
+    for (uint32_t i = n; i--;)
+        for (uint32_t child = i + 1; child < i + nodes[i].n_nodes; child += nodes[child].n_nodes) {
+            const uint32_t n_chars = trie->reach[child].n_chars + (trie->reach[child].place == PLAIN_BOUNDARY);
+
+            trie->reach[i].n_chars = (uint8_t)MIN(MAX(trie->reach[i].n_chars, n_chars), TRIE_CHARS_ENDLESS);
+        }
+    return 0;
+}
+
+/* --- the trie ----------------------------------------------------------------------------------------------------- */
+
 static int allocate(TokenTrie *trie, size_t n_bytes) {
     const uint32_t n = MAX(trie->n_tokens, 1);
 
@@ -95,18 +160,13 @@ static int allocate(TokenTrie *trie, size_t n_bytes) {
     trie->ends = malloc(n * sizeof(*trie->ends));
     trie->doubles = malloc(n * sizeof(*trie->doubles));
     trie->nodes = malloc(MAX(n_bytes, 1) * sizeof(*trie->nodes));
-    for (int i = 0; i < _TRIE_SLICES_N; i++) {
-        trie->slices[i].mask = calloc(TOKEN_MASK_WORDS(n), sizeof(*trie->slices[i].mask));
-        if (!trie->slices[i].mask)
-            return err_raise(-ENOMEM);
-    }
     return trie->bytes && trie->ends && trie->doubles && trie->nodes ? 0 : err_raise(-ENOMEM);
 }
 
 int token_trie_new(TokenTrie **triep, const TokenBytes *tokens, uint32_t n_tokens) {
     _cleanup_(token_trie_unrefp) TokenTrie *trie = calloc(1, sizeof(*trie));
     _cleanup_(freep) Entry *entries = malloc(MAX(n_tokens, 1) * sizeof(*entries));
-    size_t n_bytes = 0, n_entries = 0;
+    size_t n_bytes = 0, n_entries = 0, n_others = 0;
     TrieNode *nodes;
     TokenDouble *doubles;
     int r;
@@ -128,16 +188,20 @@ int token_trie_new(TokenTrie **triep, const TokenBytes *tokens, uint32_t n_token
             memcpy(trie->bytes + n_bytes, tokens[id].bytes, tokens[id].n_bytes);
         n_bytes += tokens[id].n_bytes;
         trie->ends[id] = (uint32_t)n_bytes;
-        entries[n_entries] = (Entry){ token_trie_bytes(trie, id), id, slice_of(tokens[id]) };
-        n_entries += entries[n_entries].slice != _TRIE_SLICES_N;
+        if (!tokens[id].n_bytes || tokens[id].n_bytes > TOKEN_TRIE_BYTES_MAX)
+            continue;
+        entries[n_entries] = entry_of(token_trie_bytes(trie, id), id);
+        n_others += entries[n_entries++].slice == TRIE_SLICE_OTHER;
     }
     if (n_entries)
         qsort(entries, n_entries, sizeof(*entries), compare_entries);
-    for (size_t i = 0, slice = 0, end; slice < _TRIE_SLICES_N; slice++, i = end) {
-        for (end = i; end < n_entries && entries[end].slice == slice;)
-            end++;
-        add_slice(trie, &trie->slices[slice], entries + i, end - i);
-    }
+    add_slice(trie, &trie->slices[TRIE_SLICE_OTHER], entries, n_others);
+    add_slice(trie, &trie->slices[TRIE_SLICE_PLAIN], entries + n_others, n_entries - n_others);
+    r = sort_lengths(trie, entries + n_others, n_entries - n_others);
+    if (!r)
+        r = measure_nodes(trie);
+    if (r)
+        return r;
     nodes = realloc(trie->nodes, MAX(trie->n_nodes, 1) * sizeof(*nodes));
     trie->nodes = nodes ? nodes : trie->nodes;
     doubles = realloc(trie->doubles, MAX(trie->n_doubles, 1) * sizeof(*doubles));
@@ -154,8 +218,11 @@ TokenTrie *token_trie_ref(TokenTrie *trie) {
 TokenTrie *token_trie_unref(TokenTrie *trie) {
     if (!trie || --trie->n_refs)
         return NULL;
-    for (int i = 0; i < _TRIE_SLICES_N; i++)
-        free(trie->slices[i].mask);
+    for (int i = 0; i <= TRIE_CHARS_MAX; i++)
+        free(trie->plain[i]);
+    free(trie->all_plain);
+    free(trie->long_tokens);
+    free(trie->reach);
     free(trie->bytes);
     free(trie->ends);
     free(trie->doubles);
@@ -178,5 +245,7 @@ size_t token_trie_memory_bytes(const TokenTrie *trie) {
     return sizeof(*trie) + (trie->n_tokens ? trie->ends[trie->n_tokens - 1] : 0) +
            trie->n_nodes * sizeof(*trie->nodes) + trie->n_tokens * sizeof(*trie->ends) +
            trie->n_doubles * sizeof(*trie->doubles) +
-           _TRIE_SLICES_N * TOKEN_MASK_WORDS(trie->n_tokens) * sizeof(uint64_t);
+           (trie->slices[TRIE_SLICE_PLAIN].end - trie->slices[TRIE_SLICE_PLAIN].begin) * sizeof(*trie->reach) +
+           trie->n_long * sizeof(*trie->long_tokens) +
+           (TRIE_CHARS_MAX + 2) * TOKEN_MASK_WORDS(trie->n_tokens) * sizeof(uint64_t);
 }

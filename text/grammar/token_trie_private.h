@@ -16,29 +16,33 @@ typedef struct TrieNode {
     uint32_t depth : 10; /* bytes before this one */
 } TrieNode;
 
-/* Tokens of plain characters, of which a JSON string may have any: no quote, backslash or control. The line ends
- * U+2028 and U+2029 are not plain, since the '.' of a pattern refuses them. Where a grammar
- * allows as many such characters as the longest token has, whatever they are, all of these tokens are allowed, and
- * nothing is walked. */
 typedef enum TrieSliceKind {
-    TRIE_SLICE_OTHER, /* tokens with something else */
-    TRIE_SLICE_SHORT,
-    TRIE_SLICE_LONG,
-    TRIE_SLICE_ENDLESS, /* of any number of plain characters */
+    TRIE_SLICE_OTHER, /* tokens with something else than plain characters (plain_chars.h) */
+    TRIE_SLICE_PLAIN,
     _TRIE_SLICES_N
 } TrieSliceKind;
 
 enum {
-    TRIE_CHARS_SHORT = 6,
-    TRIE_CHARS_LONG = 16,
-    TRIE_CHARS_ENDLESS = 200, /* stands for any number */
+    TRIE_CHARS_MAX = 16,      /* lengths with a mask of their own */
+    TRIE_CHARS_ENDLESS = 254, /* stands for any number of characters */
 };
 
 typedef struct TrieSlice {
     uint32_t begin, end; /* nodes */
     uint32_t roots[256]; /* node of each first byte, or UINT32_MAX */
-    uint64_t *mask;      /* tokens of the slice */
 } TrieSlice;
+
+/* What is below a node of plain tokens. */
+typedef struct TrieReach {
+    uint8_t n_chars; /* characters that the longest token goes on with, up to TRIE_CHARS_ENDLESS */
+    uint8_t place;   /* PlainPlace behind the node's byte */
+} TrieReach;
+
+/* A plain token of more than TRIE_CHARS_MAX characters. */
+typedef struct LongToken {
+    uint32_t token;
+    uint32_t n_chars; /* up to TRIE_CHARS_ENDLESS */
+} LongToken;
 
 /* A token with the bytes of another, which stands in the nodes. */
 typedef struct TokenDouble {
@@ -56,6 +60,11 @@ struct TokenTrie {
     TokenDouble *doubles; /* in the order of slices and bytes */
     uint32_t n_doubles;
     TrieSlice slices[_TRIE_SLICES_N];
+    TrieReach *reach;                    /* of the nodes of plain tokens, from the first one on */
+    uint64_t *plain[TRIE_CHARS_MAX + 1]; /* masks of the plain tokens of at most so many characters */
+    uint64_t *all_plain;                 /* mask of all plain tokens */
+    LongToken *long_tokens;              /* [n_long], by their length */
+    uint32_t n_long;
 };
 
 #endif

@@ -3,6 +3,7 @@
 #include "text/jinja/jinja.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/min_max.h"
 #include "text/jinja/builtins/jinja_builtin.h"
@@ -14,6 +15,19 @@
 
 /* --- templates -------------------------------------------------------------------------------------------------- */
 
+/* Keeps the text of a template that has been parsed. 0, JINJA_E_LIMIT, -ENOMEM. */
+static int keep_source(JinjaTemplate *template, const char *source, size_t len_bytes, ErrText *err) {
+    char *copy = jinja_arena_take(&template->arena, len_bytes + 1);
+
+    if (!copy)
+        return template->arena.failure < 0 ? err_raise(-ENOMEM)
+                                           : err_set(err, JINJA_E_LIMIT, "the template takes too much memory");
+    memcpy(copy, source, len_bytes);
+    template->source = copy;
+    template->source_bytes = len_bytes;
+    return 0;
+}
+
 int jinja_template_new(JinjaTemplate **templatep, const char *source, size_t len_bytes, ErrText *err) {
     _cleanup_(jinja_template_freep) JinjaTemplate *template = calloc(1, sizeof(*template));
     ErrText ignored;
@@ -23,6 +37,8 @@ int jinja_template_new(JinjaTemplate **templatep, const char *source, size_t len
         return err_raise(-ENOMEM);
     jinja_arena_init(&template->arena, TEMPLATE_MEMORY_BYTES_MAX, NULL, ACCOUNT_WEIGHTS);
     r = jinja_parse(template, source, len_bytes, err ? err : &ignored);
+    if (!r)
+        r = keep_source(template, source, len_bytes, err ? err : &ignored);
     if (r)
         return r;
     *templatep = steal(&template);
@@ -40,6 +56,11 @@ JinjaTemplate *jinja_template_free(JinjaTemplate *template) {
 
 uint64_t jinja_template_memory_bytes(const JinjaTemplate *template) {
     return sizeof(*template) + template->arena.taken_bytes + text_index_memory_bytes(&template->name_numbers);
+}
+
+const char *jinja_template_source(const JinjaTemplate *template, size_t *len_bytesp) {
+    *len_bytesp = template->source_bytes;
+    return template->source;
 }
 
 bool jinja_template_uses(const JinjaTemplate *template, const char *name) {

@@ -20,6 +20,8 @@ int jinja_template_new(JinjaTemplate **templatep, const char *source, size_t len
 JinjaTemplate *jinja_template_free(JinjaTemplate *template);
 DEFINE_CLEANUP(JinjaTemplate, jinja_template_free)
 uint64_t jinja_template_memory_bytes(const JinjaTemplate *template);
+/* Returns the template's text, as long as the template lives. */
+const char *jinja_template_source(const JinjaTemplate *template, size_t *len_bytesp);
 /* Whether the template uses a name. */
 bool jinja_template_uses(const JinjaTemplate *template, const char *name);
 

@@ -84,8 +84,9 @@ typedef struct EvalOptions {
     EvalQuestionOptions questions;
     EvalMatrixOptions matrix;
     EvalTableOptions table;
-    bool list;      /* mask: print each schema that is refused or wrong */
-    bool any_order; /* mask: properties in any order */
+    bool list;         /* mask: print each schema that is refused or wrong */
+    bool any_order;    /* mask: properties in any order */
+    const char *trace; /* mask: file for vocabulary, tokens and times, for other matchers; NULL: none */
 } EvalOptions;
 
 /* An open model: worker pool, accounts and engine on the options' device. A .gguf for a device of packages is imported

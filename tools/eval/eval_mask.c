@@ -13,8 +13,10 @@
 #include "text/grammar/schema/schema_grammar.h"
 #include "tools/eval/eval.h"
 #include "tools/eval/json_lines.h"
+#include "tools/eval/mask_trace.h"
+#include "tools/eval/text_file.h"
 
-/* Times of one kind, in ns. */
+/* Times of one kind, in ns of CPU. */
 typedef struct MaskTimes {
     uint64_t *ns;
     size_t n, room;
@@ -29,7 +31,8 @@ typedef struct MaskRun {
     size_t n_invalid_accepted, n_valid_refused, n_failed; /* instances */
     json_t *keywords;                                     /* refused schemas by keyword */
     json_t *wrong;                                        /* names of schemas with an instance that is not right */
-    MaskTimes compile, masks;
+    MaskTimes compile, masks, rows;
+    MaskTrace trace; /* filled if options->trace names a file */
 } MaskRun;
 
 static void run_deinit(MaskRun *run) {
@@ -40,6 +43,8 @@ static void run_deinit(MaskRun *run) {
     json_decref(run->wrong);
     free(run->compile.ns);
     free(run->masks.ns);
+    free(run->rows.ns);
+    mask_trace_deinit(&run->trace);
 }
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
@@ -71,7 +76,30 @@ static double times_us(MaskTimes *times, double share) {
     return (double)times->ns[MIN(times->n - 1, (size_t)(share * (double)times->n))] / 1e3;
 }
 
+/* Returns the mean of the times in us. */
+static double times_mean_us(const MaskTimes *times) {
+    double ns = 0;
+
+    for (size_t i = 0; i < times->n; i++)
+        ns += (double)times->ns[i];
+    return ns / 1e3 / (double)MAX(times->n, (size_t)1);
+}
+
 /* --- the vocabulary ----------------------------------------------------------------------------------------------- */
+
+/* Notes the vocabulary in the trace, with its end tokens. */
+static int trace_vocabulary(MaskRun *run, const TokenBytes *tokens, uint32_t n) {
+    _cleanup_(freep) uint32_t *ends = calloc(MAX(n, 1u), sizeof(*ends));
+    uint32_t n_ends = 0;
+
+    if (!ends)
+        return -ENOMEM;
+    for (uint32_t id = 0; id < n; id++)
+        if (tokenizer_is_end(run->tokenizer, id))
+            ends[n_ends++] = id;
+    mask_trace_vocabulary(&run->trace, tokens, n, ends, n_ends);
+    return 0;
+}
 
 static int make_trie(MaskRun *run) {
     uint32_t n = tokenizer_n_tokens(run->tokenizer);
@@ -91,6 +119,8 @@ static int make_trie(MaskRun *run) {
         return -ENOMEM;
     for (uint32_t id = 0; id < n; id++)
         tokens[id] = (TokenBytes){ (const uint8_t *)text.data + ends[id], (uint32_t)(ends[id + 1] - ends[id]) };
+    if (run->options->trace && trace_vocabulary(run, tokens, n))
+        return -ENOMEM;
     return token_trie_new(&run->trie, tokens, n);
 }
 
@@ -144,40 +174,79 @@ static void write_compact(StrBuf *text, const json_t *value) {
     }
 }
 
-/* Follows the text's tokens through the masks. 0: inside of every mask, and the end is allowed; GRAMMAR_E_REFUSED. */
-static int follow(MaskRun *run, GrammarMatcher *matcher, const StrBuf *text, ErrText *err) {
-    _cleanup_(token_list_deinit) TokenList list = { 0 };
+/* Follows tokens through the masks. 0: inside of every mask, and the end is allowed; GRAMMAR_E_REFUSED. */
+static int follow(MaskRun *run, GrammarMatcher *matcher, const TokenList *list, ErrText *err) {
     GrammarState state = grammar_matcher_start(matcher);
-    int r = tokenizer_encode(run->tokenizer, text->data, text->len_bytes, 0, &list, err);
+    int r = 0;
 
-    for (size_t i = 0; i < list.n && !r; i++) {
-        uint64_t start = clock_now_ns();
+    for (size_t i = 0; i < list->n && !r; i++) {
+        uint64_t ns = clock_thread_ns();
 
         r = grammar_matcher_mask(matcher, state, run->mask);
-        times_add(&run->masks, clock_now_ns() - start);
-        if (!r && !(run->mask[list.ids[i] / 64] >> list.ids[i] % 64 & 1))
+        ns = clock_thread_ns() - ns;
+        times_add(&run->masks, ns);
+        if (run->options->trace)
+            mask_trace_mask(&run->trace, ns);
+        if (!r && !(run->mask[list->ids[i] / 64] >> list->ids[i] % 64 & 1))
             return GRAMMAR_E_REFUSED;
         if (!r)
-            r = grammar_matcher_advance(matcher, state, list.ids[i], &state);
+            r = grammar_matcher_advance(matcher, state, list->ids[i], &state);
         if (r == GRAMMAR_E_REFUSED)
             return err_set(err, -EINVAL, "the mask allows a token that the grammar refuses");
     }
     return r ? r : grammar_matcher_is_end_allowed(matcher, state) ? 0 : GRAMMAR_E_REFUSED;
 }
 
-static int check_tests(MaskRun *run, GrammarMatcher *matcher, const json_t *tests, bool *is_rightp, ErrText *err) {
+/* Times what a greedy row asks of a grammar: whether its likeliest token fits, where that leads, and how far an end is
+ * from there. The matcher has made no masks, so that it meets each state for the first time as an answer does. */
+static void time_rows(MaskRun *run, GrammarMatcher *matcher, const TokenList *list) {
+    GrammarState state = grammar_matcher_start(matcher);
+
+    for (size_t i = 0; i < list->n; i++) {
+        GrammarState next;
+        uint32_t n_tokens;
+        uint64_t ns = clock_thread_ns();
+        int r = grammar_matcher_advance(matcher, state, list->ids[i], &next);
+
+        if (!r)
+            r = grammar_matcher_advance(matcher, state, list->ids[i], &next);
+        if (!r)
+            r = grammar_matcher_end_tokens(matcher, next, &n_tokens);
+        times_add(&run->rows, clock_thread_ns() - ns);
+        if (r)
+            break;
+        state = next;
+    }
+}
+
+/* Checks the instances of a schema; without a matcher, they are only noted in the trace. */
+static int check_tests(MaskRun *run, GrammarMatcher *const matchers[2], const json_t *tests, bool *is_rightp,
+                       ErrText *err) {
+    GrammarMatcher *matcher = matchers[0];
     json_t *test;
     size_t i;
 
     json_array_foreach((json_t *)tests, i, test) {
         _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+        _cleanup_(token_list_deinit) TokenList list = { 0 };
         bool is_valid = json_is_true(json_object_get(test, "valid"));
         int r;
 
         write_compact(&text, json_object_get(test, "data"));
-        r = str_buf_failed(&text) || !text.data ? -ENOMEM : follow(run, matcher, &text, err);
+        if (str_buf_failed(&text) || !text.data)
+            return -ENOMEM;
+        r = tokenizer_encode(run->tokenizer, text.data, text.len_bytes, 0, &list, err);
+        if (!r && run->options->trace)
+            mask_trace_begin_test(&run->trace, is_valid, list.ids, list.n);
+        if (!r)
+            r = matcher ? follow(run, matcher, &list, err) : GRAMMAR_E_REFUSED;
         if (r < 0)
             return r;
+        if (run->options->trace)
+            mask_trace_end_test(&run->trace, !r);
+        if (!matcher)
+            continue;
+        time_rows(run, matchers[1], &list);
         run->n_failed += r && r != GRAMMAR_E_REFUSED;
         run->n_invalid_accepted += !r && !is_valid;
         run->n_valid_refused += r == GRAMMAR_E_REFUSED && is_valid;
@@ -219,11 +288,11 @@ static int check_schema(void *arg, json_t *object, size_t line, ErrText *err) {
     MaskRun *run = arg;
     _cleanup_(freep) char *schema = json_dumps(json_object_get(object, "schema"), JSON_ENCODE_ANY | JSON_COMPACT);
     _cleanup_(grammar_unrefp) Grammar *grammar = NULL;
-    _cleanup_(grammar_matcher_freep) GrammarMatcher *matcher = NULL;
+    _cleanup_(grammar_matcher_freep) GrammarMatcher *matcher = NULL, *row_matcher = NULL;
     const GrammarMatcherLimits limits = GRAMMAR_MATCHER_LIMITS_DEFAULT;
     const char *name = json_string_value(json_object_get(object, "name"));
     bool is_right = true;
-    uint64_t start = clock_now_ns();
+    uint64_t ns = clock_thread_ns();
     int r;
 
     if (run->options->questions.limit && run->n_schemas == run->options->questions.limit)
@@ -236,17 +305,29 @@ static int check_schema(void *arg, json_t *object, size_t line, ErrText *err) {
     if (!schema)
         return err_set(err, -EINVAL, "'schema' is missing");
     r = compile(run, schema, &grammar, err);
-    times_add(&run->compile, clock_now_ns() - start);
+    if (!r)
+        r = grammar_matcher_new(&matcher, grammar, run->trie, &limits);
+    ns = clock_thread_ns() - ns;
+    times_add(&run->compile, ns);
+    if (run->options->trace)
+        mask_trace_begin_schema(&run->trace, line, ns, r != 0);
     if (r > 0) {
         count_refused(run, err->text);
         if (run->options->list)
             printf("%s: %s\n", name ? name : "?", err->text);
-        return 0;
+        if (!run->options->trace)
+            return 0;
+        r = check_tests(run, (GrammarMatcher *[2]){ NULL, NULL }, json_object_get(object, "tests"), &is_right, err);
+        mask_trace_end_schema(&run->trace);
+        return r;
     }
     if (!r)
-        r = grammar_matcher_new(&matcher, grammar, run->trie, &limits);
+        r = grammar_matcher_new(&row_matcher, grammar, run->trie, &limits);
     if (!r)
-        r = check_tests(run, matcher, json_object_get(object, "tests"), &is_right, err);
+        r = check_tests(run, (GrammarMatcher *[2]){ matcher, row_matcher }, json_object_get(object, "tests"), &is_right,
+                        err);
+    if (run->options->trace)
+        mask_trace_end_schema(&run->trace);
     run->n_right += is_right;
     run->n_wrong += !is_right;
     if (!is_right)
@@ -272,19 +353,23 @@ static void print_report(MaskRun *run) {
     }
     printf("%s  compile p50 %.2f ms, p99 %.2f ms, most %.2f ms\n", run->n_refused ? "\n" : "",
            times_us(&run->compile, 0.5) / 1e3, times_us(&run->compile, 0.99) / 1e3, times_us(&run->compile, 1) / 1e3);
-    printf("  mask p50 %.1f us, p99 %.1f us, most %.1f us (%zu masks, %u tokens)\n", times_us(&run->masks, 0.5),
-           times_us(&run->masks, 0.99), times_us(&run->masks, 1), run->masks.n, token_trie_n_tokens(run->trie));
+    printf("  mask p50 %.1f us, p99 %.1f us, mean %.1f us, most %.1f us (%zu masks, %u tokens)\n",
+           times_us(&run->masks, 0.5), times_us(&run->masks, 0.99), times_mean_us(&run->masks),
+           times_us(&run->masks, 1), run->masks.n, token_trie_n_tokens(run->trie));
+    printf("  greedy row p50 %.1f us, p99 %.1f us, mean %.1f us, most %.1f us\n", times_us(&run->rows, 0.5),
+           times_us(&run->rows, 0.99), times_mean_us(&run->rows), times_us(&run->rows, 1));
 }
 
 static json_t *make_report(MaskRun *run) {
-    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:O, s:f, s:f, s:f, s:f}", "verb", "mask", "model",
-                     json_text(run->options->model.path), "schemas", (json_int_t)run->n_schemas, "right",
-                     (json_int_t)run->n_right, "refused", (json_int_t)run->n_refused, "refused_by_keyword",
+    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:O, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "verb",
+                     "mask", "model", json_text(run->options->model.path), "schemas", (json_int_t)run->n_schemas,
+                     "right", (json_int_t)run->n_right, "refused", (json_int_t)run->n_refused, "refused_by_keyword",
                      run->keywords, "invalid_accepted", (json_int_t)run->n_invalid_accepted, "valid_refused",
                      (json_int_t)run->n_valid_refused, "given_up", (json_int_t)run->n_failed, "wrong", run->wrong,
                      "compile_p50_ms", times_us(&run->compile, 0.5) / 1e3, "compile_p99_ms",
                      times_us(&run->compile, 0.99) / 1e3, "mask_p50_us", times_us(&run->masks, 0.5), "mask_p99_us",
-                     times_us(&run->masks, 0.99));
+                     times_us(&run->masks, 0.99), "mask_mean_us", times_mean_us(&run->masks), "row_p50_us",
+                     times_us(&run->rows, 0.5), "row_p99_us", times_us(&run->rows, 0.99));
 }
 
 int eval_mask(const EvalOptions *options) {
@@ -300,6 +385,8 @@ int eval_mask(const EvalOptions *options) {
     if (make_trie(&run))
         return eval_fail(options, "out of memory");
     if (json_lines_each_or_null(options->file, check_schema, &run, &err))
+        return eval_fail(options, "%s", err.text);
+    if (options->trace && text_file_write(&run.trace.text, options->trace, &err))
         return eval_fail(options, "%s", err.text);
     status = run.n_invalid_accepted ? EVAL_OUTSIDE : EVAL_OK;
     if (options->json.is_wanted)

@@ -191,6 +191,7 @@ static bool take_entry(ModelFolder *folder, const char *name) {
     if (strcmp(model->source.path, path))
         return false; /* another path of a known file */
     model->source.bytes = bytes;
+    model->source.time_s = (uint64_t)MAX(file->seen.st_mtim.tv_sec, 0);
     model->source.scan = folder->n_begun;
     model_note_origin(model, MODEL_FROM_FOLDER);
     return false;

@@ -100,6 +100,7 @@ static void test_client_arguments_no_reply(void **state) {
     assert_string_not_equal(coordgen_reply_message(NULL), "");
     assert_string_equal(coordgen_reply_field(NULL), "");
     assert_int_equal(coordgen_reply_retry_after_ms(NULL), 0);
+    assert_int_equal(coordgen_reply_too_long(NULL, NULL), 0);
     assert_null(coordgen_reply_generate(NULL));
     assert_int_equal(coordgen_reply_session(NULL), 0);
     assert_null(coordgen_reply_tokens(NULL, &n));

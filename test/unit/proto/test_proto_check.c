@@ -528,6 +528,35 @@ static void test_proto_check_hello_and_version(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "hello.client_name");
 }
 
+static void test_proto_check_tokenize(void **state) {
+    Coordgen__V1__TokenizeRequest tokenize = COORDGEN__V1__TOKENIZE_REQUEST__INIT;
+    Good good;
+
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
+    good.request.tokenize = &tokenize;
+    tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT;
+    tokenize.text = text_x;
+    tokenize.answer_prefix = text_x;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.answer_prefix");
+    tokenize.answer_prefix = NULL;
+    tokenize.has_thinking_tokens = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.thinking_tokens");
+    tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
+    tokenize.messages = &good.messages;
+    expect(&good, 0, "");
+    tokenize.has_add_generation_prompt = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.add_generation_prompt");
+    tokenize.add_generation_prompt = true;
+    expect(&good, 0, "");
+    tokenize.answer_prefix = text_empty;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.answer_prefix");
+    tokenize.answer_prefix = text_x;
+    expect(&good, 0, "");
+    tokenize.add_generation_prompt = tokenize.has_thinking_tokens = false;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.add_generation_prompt");
+}
+
 static void test_proto_check_embed(void **state) {
     char *texts[] = { text_x, text_empty };
     Coordgen__V1__TokenIds ids = COORDGEN__V1__TOKEN_IDS__INIT, *lists[] = { &ids };
@@ -569,21 +598,14 @@ static void test_proto_check_embed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proto_check_embed),
-        cmocka_unit_test(test_proto_check_envelope),
-        cmocka_unit_test(test_proto_check_speculation_and_explain),
-        cmocka_unit_test(test_proto_check_priority),
-        cmocka_unit_test(test_proto_check_default),
-        cmocka_unit_test(test_proto_check_sessions),
-        cmocka_unit_test(test_proto_check_pairs),
-        cmocka_unit_test(test_proto_check_input),
-        cmocka_unit_test(test_proto_check_tools),
-        cmocka_unit_test(test_proto_check_calls),
-        cmocka_unit_test(test_proto_check_parts),
-        cmocka_unit_test(test_proto_check_lengths),
-        cmocka_unit_test(test_proto_check_completions),
-        cmocka_unit_test(test_proto_check_other_requests),
-        cmocka_unit_test(test_proto_check_hello_and_version),
+        cmocka_unit_test(test_proto_check_embed),          cmocka_unit_test(test_proto_check_tokenize),
+        cmocka_unit_test(test_proto_check_envelope),       cmocka_unit_test(test_proto_check_speculation_and_explain),
+        cmocka_unit_test(test_proto_check_priority),       cmocka_unit_test(test_proto_check_default),
+        cmocka_unit_test(test_proto_check_sessions),       cmocka_unit_test(test_proto_check_pairs),
+        cmocka_unit_test(test_proto_check_input),          cmocka_unit_test(test_proto_check_tools),
+        cmocka_unit_test(test_proto_check_calls),          cmocka_unit_test(test_proto_check_parts),
+        cmocka_unit_test(test_proto_check_lengths),        cmocka_unit_test(test_proto_check_completions),
+        cmocka_unit_test(test_proto_check_other_requests), cmocka_unit_test(test_proto_check_hello_and_version),
     };
 
     return cmocka_run_group_tests_name("proto_check", tests, NULL, NULL);

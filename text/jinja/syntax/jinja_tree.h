@@ -85,6 +85,8 @@ struct JinjaTemplate {
     uint32_t n_names;
     TextIndex name_numbers;
     const JinjaNode *body;
+    const char *source; /* [source_bytes], in the arena */
+    size_t source_bytes;
 };
 
 /* Number of a name; UINT32_MAX: the template does not use the name. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Messages to the service manager: readiness, status text, watchdog. Without a manager nothing is sent. Loop thread. */
-#ifndef COORDGEN_DAEMON_NOTIFY_H
-#define COORDGEN_DAEMON_NOTIFY_H
+#ifndef COORDGEN_BASE_NOTIFY_H
+#define COORDGEN_BASE_NOTIFY_H
 
 #include <stdbool.h>
 #include <stdint.h>

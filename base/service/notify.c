@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-#include "daemon/systemd/notify.h"
+#include "base/service/notify.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -83,6 +83,9 @@ json_t *sampling_json(const CoordgenGenerateResult *result, const GenerationRequ
     json_object_set_new(object, "stream", json_boolean(request->wishes.is_stream));
     json_object_set_new(object, "n_probs",
                         json_integer(options->logprobs == COORDGEN_UNSET_COUNT ? 0 : options->logprobs));
+    /* Programs for llama-server look for the settings of this way of sampling, which is off. */
+    json_object_set_new(object, "adaptive_target", json_real(-1));
+    json_object_set_new(object, "adaptive_decay", json_real(0));
     json_object_set_new(object, "timings_per_token", json_boolean(request->wishes.with_timings));
     if (options->constraint_kind == COORDGEN_CONSTRAINT_GBNF)
         json_object_set_new(object, "grammar", json_text(options->constraint));

@@ -224,7 +224,7 @@ static bool is_set(const uint64_t *mask, uint32_t token) {
     return mask[token / 64] >> (token % 64) & 1;
 }
 
-/* Compares masks along a text with what single tokens say. The masks are made by a matcher that has met nothing else. */
+/* Compares masks along a text with what single tokens say. The masks' matcher has met nothing else before. */
 static void check_masks(GrammarMatcher *judge, const TokenTrie *trie, const char *grammar, const char *text) {
     _cleanup_(freep) uint64_t *mask = calloc(TOKEN_MASK_WORDS(token_trie_n_tokens(trie)), sizeof(*mask));
     _cleanup_(grammar_matcher_freep) GrammarMatcher *matcher = fixture_gbnf(grammar, (TokenTrie *)trie);

@@ -157,7 +157,7 @@ done
 
 # --- licence --------------------------------------------------------------------------------------------------------
 # Within the first two lines, behind a "#!" perhaps.
-mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/.]+|packaging/completions/.*|test/(run-check|integration/run|fuzz/(run-fuzz|make-frame-seeds|make-jinja-seeds)))$' |
+mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/.]+|packaging/completions/.*|test/(run-check|integration/run|gateway/(run-peers|llama-server)|fuzz/(run-fuzz|make-frame-seeds|make-jinja-seeds)))$' |
     grep -vE '^test/(golden|fuzz/corpus)/')
 while read -r file; do
     report licence "$file" 1 "no line 'SPDX-License-Identifier: Apache-2.0' at the beginning"

@@ -3,7 +3,9 @@
 /* ---- numbers for people ---- */
 
 function inSeconds(ms) {
-    return ms < 1 ? "less than 1 ms" : ms < 1000 ? `${Math.round(ms)} ms` : ms < 60000 ? `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`
+    return ms < 1 ? "less than 1 ms"
+        : ms < 1000 ? `${Math.round(ms)} ms`
+        : ms < 60000 ? `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`
         : `${Math.floor(ms / 60000)} min ${Math.round(ms % 60000 / 1000)} s`;
 }
 
@@ -48,11 +50,12 @@ const OFF_BY = {
 /* Tells the times of an answer: of its prompt, its tokens, and what its drafts took of that. */
 function timesText(timings, explanation) {
     const speed = (perSecond) => perSecond ? ` (${perSecond.toFixed(perSecond < 100 ? 1 : 0)} tokens/s)` : "";
+    const part = (name, n, ms, perSecond) => `${name}: ${counted(n, "token")} in ${inSeconds(ms)}${speed(perSecond)}.`;
     const texts = [];
     if (timings?.prompt_n)
-        texts.push(`Prompt: ${counted(timings.prompt_n, "token")} in ${inSeconds(timings.prompt_ms)}${speed(timings.prompt_per_second)}.`);
+        texts.push(part("Prompt", timings.prompt_n, timings.prompt_ms, timings.prompt_per_second));
     if (timings?.predicted_n)
-        texts.push(`Answer: ${counted(timings.predicted_n, "token")} in ${inSeconds(timings.predicted_ms)}${speed(timings.predicted_per_second)}.`);
+        texts.push(part("Answer", timings.predicted_n, timings.predicted_ms, timings.predicted_per_second));
     if (explanation.draft_ms || explanation.model_ms)
         texts.push(`Making drafts took ${inSeconds((explanation.draft_ms ?? 0) + (explanation.model_ms ?? 0))} of that.`);
     return texts.join(" ");
@@ -71,7 +74,8 @@ function draftsPanel(explanation, nTokens) {
     const nAlone = Math.max(nTokens - nDrafted, 0);
     const panel = make("div", "panel");
     if (OFF_BY[explanation.speculation] || !sources.length) {
-        panel.append(make("p", "", `${OFF_BY[explanation.speculation] ?? "Nothing was drafted."} The model gave each token by itself.`));
+        const reason = OFF_BY[explanation.speculation] ?? "Nothing was drafted.";
+        panel.append(make("p", "", `${reason} The model gave each token by itself.`));
         return panel;
     }
     const steps = explanation.decode_steps ?? 0;
@@ -171,7 +175,8 @@ class AnswerView {
         this.thought.hidden = this.reasoning.trim() === "";
         this.thoughtText.textContent = this.reasoning.trim();
         this.thoughtHead.textContent = this.raw !== "" || this.isOver
-            ? `Thought for ${inSeconds((this.textAt ?? performance.now()) - (this.firstAt ?? this.startedAt))}` : "Thinking …";
+            ? `Thought for ${inSeconds((this.textAt ?? performance.now()) - (this.firstAt ?? this.startedAt))}`
+            : "Thinking …";
         markdown.show(this.raw, this.text);
         this.onDrawn?.();
     }

@@ -35,7 +35,8 @@ const api = {
             /* an answer that is not the gateway's own has a status alone */
         }
         const after = Number(response.headers.get("Retry-After")) || 0;
-        return new ApiFailure(response.status, error ?? { message: `The gateway answered with status ${response.status}.` }, after);
+        error ??= { message: `The gateway answered with status ${response.status}.` };
+        return new ApiFailure(response.status, error, after);
     },
 
     /* Sends a request and returns its response, which is good; anything else is thrown. isQuiet: the user is not asked for

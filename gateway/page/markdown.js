@@ -216,8 +216,10 @@ const markdown = (() => {
             return element(heading[1].length === 1 ? "h2" : heading[1].length === 2 ? "h3" : "h4", ...inline(heading[2]));
         if (isRule(lines[0]))
             return element("hr");
-        if (/^\s{0,3}>/.test(lines[0]) && depth < 6)
-            return element("blockquote", ...blocksOf(lines.map((line) => line.replace(/^\s{0,3}> ?/, "")).join("\n"), depth + 1));
+        if (/^\s{0,3}>/.test(lines[0]) && depth < 6) {
+            const said = lines.map((line) => line.replace(/^\s{0,3}> ?/, "")).join("\n");
+            return element("blockquote", ...blocksOf(said, depth + 1));
+        }
         if (ITEM.test(lines[0]) && depth < 6)
             return listBlock(lines, depth);
         if (isTable(lines, 0))

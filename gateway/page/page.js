@@ -178,7 +178,9 @@ const chat = {
     },
 
     request() {
-        const body = { messages: [], stream: true, stream_options: { include_usage: true }, return_progress: true, explain: true };
+        const body = {
+            messages: [], stream: true, stream_options: { include_usage: true }, return_progress: true, explain: true,
+        };
         const setNumber = (name, id) => {
             if (byId(id).value !== "")
                 body[name] = Number(byId(id).value);
@@ -229,7 +231,8 @@ const chat = {
                 view.finish(this.figures(view, end), {
                     explanation: end.coordgen?.explanation, timings: end.timings, nTokens: end.timings?.predicted_n ?? 0,
                 });
-            byId("announcer").textContent = end.failure ? "The request failed." : end.isStopped ? "Stopped." : "The answer is complete.";
+            byId("announcer").textContent = end.failure ? "The request failed."
+                : end.isStopped ? "Stopped." : "The answer is complete.";
         }
         this.changed();
     },
@@ -317,7 +320,8 @@ function onKey(event) {
     if (event.key === "Escape" && chat.running) {
         event.preventDefault();
         chat.running.abort();
-    } else if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) {
+    } else if (event.key === "/" && !event.ctrlKey && !event.metaKey &&
+               !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) {
         event.preventDefault();
         byId("prompt").focus();
     }

@@ -5,6 +5,10 @@
 
 #include "gateway/json/field.h"
 
+enum {
+    PIECES_MAX = 1 << 20, /* the service's limit on token ids */
+};
+
 /* Reads one piece of a prompt. Only a text at the front gets the tokens that the model wants there. */
 static int read_piece(PromptPiece *piece, GenerationRequest *request, const json_t *value, bool is_first,
                       const char *path, ApiError *error) {
@@ -55,10 +59,13 @@ int prompts_join(PromptList *prompts, GenerationRequest *request, ApiError *erro
 static int read_pieces(Prompt *prompt, GenerationRequest *request, const json_t *array, const char *path,
                        ApiError *error) {
     const size_t n = json_array_size(array), n_texts = request->texts.n;
-    PromptPiece *pieces = owned_array(&request->owned, n, sizeof(*pieces));
+    PromptPiece *pieces;
     FieldPath at;
     int r = 0;
 
+    if (n > PIECES_MAX)
+        return api_error_field(error, path, "%s has %zu token ids: at most %d", path, n, PIECES_MAX);
+    pieces = owned_array(&request->owned, n, sizeof(*pieces));
     if (!pieces)
         return api_error_no_memory(error);
     for (size_t i = 0; !r && i < n; i++)

@@ -66,6 +66,7 @@ static void read_plain(json_t *body, size_t struct_bytes, const FieldTable *tabl
         assert(!prompt->text == (prompt->n_tokens || prompt->n_pieces));
         sum += prompt->text ? strlen(prompt->text) : prompt->n_tokens ? prompt->tokens[prompt->n_tokens - 1] : 0;
     }
+    assert(sum < SIZE_MAX); /* the texts were read */
     plain_request_free(request);
 }
 

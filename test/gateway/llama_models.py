@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of llama.cpp's tests, each with the model of tools/fetch-model that does its job: following a text, filling gaps,
-calling tools. The others are not here."""
+"""Models of llama.cpp's tests, each with the model of tools/fetch-model that does its job: following a text, filling
+gaps, calling tools. The others are not here."""
 
 MODELS = {
     "ggml-org/test-model-stories260K": "smollm2-135m",

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -167,13 +168,13 @@ def adapted(data):
     return data
 
 
-def make_stream_request(self, method, path, data=None, **more):
-    return plain_stream_request(self, method, path, adapted(data), **more)
+def make_stream_request(self, method, path, data=None, *more, **named):
+    return plain_stream_request(self, method, path, adapted(data), *more, **named)
 
 
-def make_request(self, method, path, data=None, **more):
+def make_request(self, method, path, data=None, *more, **named):
     data = adapted(data)
-    result = plain_request(self, method, path, data, **more)
+    result = plain_request(self, method, path, data, *more, **named)
     if self.debug and path == "/chat/completions" and result.status_code == 200:
         # The suite reads the prompt from the answer of a verbose server. /apply-template is where it is here.
         template = plain_request(self, "POST", "/apply-template", data={
@@ -191,7 +192,18 @@ def stop(self):
     assert process is None or process.returncode == 0, f"the server ended with {process.returncode}"
 
 
+class Patience:
+    """The module time for utils.py, which polls a server that starts every 10 ms and so takes the time of its start."""
+
+    time = staticmethod(time.time)
+
+    @staticmethod
+    def sleep(seconds):
+        time.sleep(max(seconds, 0.1))
+
+
 def pytest_configure(config):
+    utils.ServerProcess.start.__globals__["time"] = Patience
     utils.match_regex = match_regex
     utils.ServerPreset.load_all = staticmethod(lambda: None)
     utils.ServerProcess.make_request = make_request

@@ -50,6 +50,10 @@ def die_with_parent(number=signal.SIGKILL):
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
+def further_flags(variable):
+    return os.environ.get(variable, "").split()
+
+
 class Relay:
     """Passes bytes between a TCP port of this machine and a Unix socket. A gateway without a token has no TCP port of
     its own, and suites that send no token know TCP alone."""
@@ -120,7 +124,8 @@ class Service:
         self.start("coordgend", [
             f"--config={self.folder}/coordgend.conf", f"--cache-dir={CACHE}", f"--model-dir={self.folder}/models",
             f"--model={next(iter(names))}", f"--listen={self.api}", f"--admin-listen={self.folder}/admin.sock",
-            "--log-target=stderr", f"--draftdb-dir={self.folder}/draftdb", f"--state-dir={self.folder}/state", *daemon_flags])
+            "--log-target=stderr", f"--draftdb-dir={self.folder}/draftdb", f"--state-dir={self.folder}/state",
+            *daemon_flags, *further_flags("COORDGEN_PEERS_DAEMON")])
         self.wait_socket("coordgend", self.api)
         self.ctl("wait-ready", timeout=600)
         listen = [f"--listen={self.http}"]
@@ -129,7 +134,8 @@ class Service:
             (self.folder / "token").chmod(0o600)
             listen = [f"--listen=[{host}]:{port}" if ":" in host else f"--listen={host}:{port}" for host in hosts]
             listen.append(f"--token-file={self.folder}/token")
-        self.start("coordgen-httpd", [f"--socket={self.api}", *listen, *httpd_flags])
+        self.start("coordgen-httpd", [f"--socket={self.api}", *listen, *httpd_flags,
+                                      *further_flags("COORDGEN_PEERS_HTTPD")])
         if not port:
             self.wait_socket("coordgen-httpd", self.http)
 

@@ -274,14 +274,15 @@ class Figures(GatewayCase):
     # --- completions of llama-server's own form
 
     def test_completion(self):
-        told = ctl(self.daemon, "generate", "--raw", "--max-tokens=12", "--temperature=0", "Once upon a time")
-        asked = {"prompt": "Once upon a time", "n_predict": 12, "temperature": 0}
+        told = self.ctl_json("generate", "--raw", "--max-tokens=12", "--temperature=0", "--ignore-end",
+                             "Once upon a time")["text"]
+        asked = {"prompt": "Once upon a time", "n_predict": 12, "temperature": 0, "ignore_eos": True}
         body = self.assertAnswer(self.post("/completion", {**asked, "return_tokens": True, "n_probs": 2}))
-        self.assertEqual(body["content"], told.rstrip("\n"))
+        self.assertEqual(body["content"], told)
         self.assertEqual((body["stop"], body["stop_type"], body["stopping_word"], body["truncated"], body["model"]),
                          (True, "limit", "", False, NAME))
         self.assertEqual((body["tokens_predicted"], len(body["tokens"]), body["timings"]["predicted_n"]), (12, 12, 12))
-        self.assertEqual(body["has_new_line"], "\n" in told.rstrip("\n"))
+        self.assertEqual(body["has_new_line"], "\n" in told)
         self.assertEqual([one["id"] for one in body["completion_probabilities"]], body["tokens"])
         self.assertEqual({len(one["top_logprobs"]) for one in body["completion_probabilities"]}, {2})
         self.assertEqual((body["generation_settings"]["n_predict"], body["generation_settings"]["temperature"]), (12, 0))
@@ -296,7 +297,7 @@ class Figures(GatewayCase):
 
     def test_completion_of_several_prompts(self):
         ids = self.ctl_json("tokenize", "Once upon a time")["tokens"]
-        asked = {"n_predict": 6, "temperature": 0}
+        asked = {"n_predict": 6, "temperature": 0, "ignore_eos": True}
         one = self.assertAnswer(self.post("/completion", {**asked, "prompt": ids}))
         both = self.assertAnswer(self.post("/completion", {**asked, "prompt": ["The sea", ids]}))
         self.assertEqual(len(both), 2)
@@ -308,7 +309,7 @@ class Figures(GatewayCase):
         self.assertEqual([each["generation_settings"]["seed"] for each in drawn], [5, 6])
 
     def test_completion_stream(self):
-        asked = {"prompt": "Once upon a time", "n_predict": 12, "temperature": 0}
+        asked = {"prompt": "Once upon a time", "n_predict": 12, "temperature": 0, "ignore_eos": True}
         whole = self.assertAnswer(self.post("/completion", {**asked, "return_tokens": True}))
         with self.gateway.stream("POST", "/completion", {**asked, "stream": True, "timings_per_token": True}) as stream:
             events = [event.data for event in stream]
@@ -339,12 +340,17 @@ class Figures(GatewayCase):
                 self.assertIn(text, error["message"])
 
     def test_a_client_that_leaves(self):
-        """Requests to the service that are under way end, those that would follow are never made."""
+        """Requests to the service that are under way end, and their exchange with them, however far they have come."""
+        def has_begun(status):
+            return status.requests_running + status.requests_queued > 0 or status.requests_done > before
+
+        with self.daemon.connect() as connection:
+            before = connection.status().requests_done
         raw = self.gateway.connect()
         body = json.dumps({"input": [f"{TEXTS[1]} {i}" for i in range(500)]}).encode()
         raw.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        self.daemon.wait_until(lambda status: status.requests_running + status.requests_queued > 0, "vectors are computed")
+        self.daemon.wait_until(has_begun, "vectors are computed")
         raw.close()
         self.daemon.wait_idle()
         self.assertEqual(self.assertAnswer(self.get("/health")), {"status": "ok"})

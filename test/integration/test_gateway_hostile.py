@@ -194,7 +194,7 @@ class Crowd(GatewayCase):
         if soft < hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        n = min(10000, hard - 100)
+        n = 10000 if hard == resource.RLIM_INFINITY else min(10000, hard - 100)
         connections = []
         try:
             for number in range(n):

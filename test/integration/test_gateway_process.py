@@ -224,13 +224,13 @@ class Activation(DaemonCase):
 
     def test_idle_exit(self):
         path, listening = self.unix()
-        gateway = self.start(listening, flags=["--idle-exit=1"])
-        gateway.path = path
-        gateway.wait_answer()
-        with gateway.stream("GET", "/health") as stream:
+        with socket.socket(socket.AF_UNIX) as client, client.makefile("rb") as stream:
+            client.connect(str(path))  # waits at the socket before there is a process
+            gateway = self.start(listening, flags=["--idle-exit=1"])
+            client.sendall(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertEqual(read_reply(stream)[0], 404)
             time.sleep(1.5)  # a client that stays keeps the process
             self.assertIsNone(gateway.process.poll())
-            stream.read()
         self.assertEqual(gateway.wait_exit(), 0)
         gateway.expected_to_end = True
         gateway.stop()

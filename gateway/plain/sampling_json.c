@@ -52,6 +52,15 @@ static void add_more(json_t *object, const CoordgenSamplingOptions *more) {
     json_object_set_new(object, "dry_penalty_last_n", json_integer(more->dry_window));
 }
 
+/* Adds llama-server's samplers that the service does not have, as it shows those that are off. */
+static void add_absent(json_t *object) {
+    json_object_set_new(object, "dynatemp_range", json_real(0));
+    json_object_set_new(object, "top_n_sigma", json_real(-1));
+    json_object_set_new(object, "mirostat", json_integer(0));
+    json_object_set_new(object, "adaptive_target", json_real(-1));
+    json_object_set_new(object, "adaptive_decay", json_real(0));
+}
+
 json_t *sampling_json(const CoordgenGenerateResult *result, const GenerationRequest *request, uint64_t seed) {
     const CoordgenSamplingDefaults sampling = {
         .temperature = result->temperature,
@@ -80,6 +89,7 @@ json_t *sampling_json(const CoordgenGenerateResult *result, const GenerationRequ
     json_object_set_new(object, "timings_per_token", json_boolean(request->wishes.with_timings));
     if (options->constraint_kind == COORDGEN_CONSTRAINT_GBNF)
         json_object_set_new(object, "grammar", json_text(options->constraint));
+    add_absent(object);
     if (result->more_sampling)
         add_more(object, result->more_sampling);
     return object;

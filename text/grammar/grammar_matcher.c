@@ -9,7 +9,6 @@
 
 #include "base/min_max.h"
 #include "text/grammar/grammar_matcher_private.h"
-#include "text/grammar/grammar_plain.h"
 
 static void fail(GrammarMatcher *matcher, int r) {
     if (!matcher->regex.failure)
@@ -194,7 +193,7 @@ static int begin(GrammarMatcher *matcher) {
     if (r)
         return r;
     matcher->regex.memory_bytes_max = matcher->limits.memory_bytes_max;
-    matcher_init_plain(matcher);
+    memset(&matcher->plain, 0, sizeof(matcher->plain));
     matcher_begin_call(matcher);
     matcher->regex.fuel = UINT32_MAX; /* the first row is bounded by the grammar */
     r = parser_rows_init(&matcher->rows, &matcher->grammar->graph, &matcher->regex);

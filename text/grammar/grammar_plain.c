@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counts of plain characters: read off the expressions of the lexemes where these say it, else by a search through the
  * states. */
-#include <string.h>
-
 #include "base/min_max.h"
 #include "text/grammar/grammar_matcher.h"
 #include "text/grammar/grammar_matcher_private.h"
@@ -21,11 +19,11 @@ static uint32_t edges_of(const GrammarMatcher *matcher, PlainPlace place, const 
     return matcher->plain.ends[place] - begin;
 }
 
-void matcher_init_plain(GrammarMatcher *matcher) {
+/* Makes the edges of plain characters between the classes of bytes, when a matcher first needs them. */
+static void make_edges(GrammarMatcher *matcher) {
     PlainEdges *plain = &matcher->plain;
     uint32_t n = 0;
 
-    memset(plain, 0, sizeof(*plain));
     for (PlainPlace place = 0; place < _PLAIN_PLACES_N; place++) {
         uint16_t seen[256] = { 0 }; /* of each class, the places behind */
 
@@ -316,6 +314,8 @@ uint32_t matcher_count_plain(GrammarMatcher *matcher, GrammarState state, PlainP
         *is_exactp = known->is_plain_exact;
         return known->n_plain - 1u;
     }
+    if (!matcher->plain.ends[_PLAIN_PLACES_N - 1])
+        make_edges(matcher);
     if (place == PLAIN_BOUNDARY)
         range = range_of_state(matcher, state);
     if (!range.least && range.most)

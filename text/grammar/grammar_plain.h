@@ -4,8 +4,6 @@
 #ifndef COORDGEN_TEXT_GRAMMAR_PLAIN_H
 #define COORDGEN_TEXT_GRAMMAR_PLAIN_H
 
-/* Makes the edges of plain characters between the classes of bytes. */
-void matcher_init_plain(GrammarMatcher *matcher);
 /* Counts the plain characters that the grammar allows from a state on, up to TRIE_CHARS_ENDLESS. A character that has
  * begun, as `place` says, is the first of them. The count may be too low, but not too high. *is_exactp: no text of more
  * plain characters may come. A failure is the matcher's. */

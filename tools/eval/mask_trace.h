@@ -18,7 +18,8 @@ void mask_trace_deinit(MaskTrace *trace);
 /* Adds the line {"tokens": [hexadecimal bytes, ...], "ends": [id, ...]}; a control token has no bytes. */
 void mask_trace_vocabulary(MaskTrace *trace, const TokenBytes *tokens, uint32_t n_tokens, const uint32_t *ends,
                            uint32_t n_ends);
-/* Begins the line {"line": L, "compile_ns": N, "is_refused": B, "tests": [...]} of the schema in a line of the input. */
+/* Begins the line {"line": L, "compile_ns": N, "is_refused": B, "tests": [...]} of the schema in line L of the
+ * input. */
 void mask_trace_begin_schema(MaskTrace *trace, size_t line, uint64_t compile_ns, bool is_refused);
 /* Begins an instance {"valid": B, "tokens": [...], "mask_ns": [...], "is_accepted": B}. */
 void mask_trace_begin_test(MaskTrace *trace, bool is_valid, const uint32_t *tokens, size_t n_tokens);

@@ -28,10 +28,17 @@ static inline bool schema_text_is_any(const SchemaText *text) {
     return text->kind == SCHEMA_TEXT_EXCEPT && !text->n;
 }
 
-/* Compares the last bytes first: names that are numbered differ there. */
+/* Compares the last eight bytes first: names that are numbered differ there. */
 static inline bool schema_name_equal(SchemaName a, SchemaName b) {
-    return a.len_bytes == b.len_bytes && (!a.len_bytes || (a.data[a.len_bytes - 1] == b.data[a.len_bytes - 1] &&
-                                                           !memcmp(a.data, b.data, a.len_bytes)));
+    uint64_t end, other;
+
+    if (a.len_bytes != b.len_bytes)
+        return false;
+    if (a.len_bytes < sizeof(end))
+        return !a.len_bytes || !memcmp(a.data, b.data, a.len_bytes);
+    memcpy(&end, a.data + a.len_bytes - sizeof(end), sizeof(end));
+    memcpy(&other, b.data + b.len_bytes - sizeof(other), sizeof(other));
+    return end == other && !memcmp(a.data, b.data, a.len_bytes - sizeof(end));
 }
 SchemaText schema_text_and(SchemaCompiler *c, SchemaText a, SchemaText b);
 SchemaText schema_text_or(SchemaCompiler *c, SchemaText a, SchemaText b);

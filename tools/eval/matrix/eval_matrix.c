@@ -175,6 +175,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     _cleanup_(constraint_unrefp) Constraint *constraint = NULL;
     _cleanup_(company_leave) Company company = { .engine = engine,
                                                  .prompt = &matrix->prompt,
+                                                 .n_prompt = cell->has_schema ? cell->n_prompt : matrix->prompt.n,
                                                  .speculation = matrix_way_speculation(way, engine) };
     _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
     GenerationOptions options = run_options(matrix, run);

@@ -16,7 +16,7 @@ static int company_arrive(Company *company, ErrText *err) {
             .sampler = SAMPLER_OPTIONS_GREEDY,
             .speculation = company->speculation,
         };
-        size_t n_prompt = company->prompt->n / (2 + i);
+        size_t n_prompt = company->n_prompt / (2 + i);
         int r = 0;
 
         if (company->others[i] && generation_end(company->others[i]) != GENERATION_RUNNING)

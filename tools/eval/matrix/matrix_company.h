@@ -11,6 +11,7 @@ typedef struct Company {
     Generation *others[2];
     Engine *engine;
     const TokenList *prompt;
+    size_t n_prompt;                   /* tokens of it: the others take a half and a third of so many */
     GenerationSpeculation speculation; /* settings of the tested generation */
     Constraint *constraint;            /* of the tested generation, which has the reference; NULL: none */
     size_t n_steps;                    /* shared ones */

@@ -100,7 +100,7 @@ static Constraint *new_constraint(uint64_t seed) {
     _cleanup_(grammar_unrefp) Grammar *grammar = NULL;
     ConstraintSpec spec = { .form = CONSTRAINT_FORM_REGEX };
     uint64_t random = seed + 1;
-    Constraint *constraint;
+    Constraint *constraint = NULL;
     ErrText err = { 0 };
 
     for (int i = 0; i < 3; i++)

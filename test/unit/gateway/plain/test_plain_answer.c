@@ -69,10 +69,11 @@ static void test_sampling_json(void **state) {
     plain->request.options.n_stops = 1;
     settings = sampling_json(&result, &plain->request, (UINT64_C(1) << 53) + 1);
     text = json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
-    assert_string_equal(text, "{\"ignore_eos\":false,\"max_tokens\":32,\"min_p\":0.0,\"n_predict\":32,\"n_probs\":0,"
-                              "\"repeat_last_n\":64,\"repeat_penalty\":1.1,\"seed\":\"9007199254740993\","
-                              "\"stop\":[\"x\"],\"stream\":false,\"temperature\":0.8,\"timings_per_token\":false,"
-                              "\"top_k\":40,\"top_p\":0.95}");
+    assert_string_equal(text, "{\"adaptive_decay\":0.0,\"adaptive_target\":-1.0,\"dynatemp_range\":0.0,"
+                              "\"ignore_eos\":false,\"max_tokens\":32,\"min_p\":0.0,\"mirostat\":0,\"n_predict\":32,"
+                              "\"n_probs\":0,\"repeat_last_n\":64,\"repeat_penalty\":1.1,"
+                              "\"seed\":\"9007199254740993\",\"stop\":[\"x\"],\"stream\":false,\"temperature\":0.8,"
+                              "\"timings_per_token\":false,\"top_k\":40,\"top_n_sigma\":-1.0,\"top_p\":0.95}");
     json_decref(settings);
     settings = sampling_json(&result, &plain->request, 42);
     assert_int_equal(json_integer_value(json_object_get(settings, "seed")), 42);

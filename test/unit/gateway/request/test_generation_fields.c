@@ -353,90 +353,91 @@ static void test_generation_fields_without_effect(void **state) {
         "\"temperature\"]"));
 }
 
-static void test_generation_fields_refusals(void **state) {
-    static const struct {
-        const char *more, *param;
-    } cases[] = {
-        { "\"nothing\":1", "nothing" },
-        { "\"temperature\":\"a\"", "temperature" },
-        { "\"temperature\":-0.5", "temperature" },
-        { "\"temperature\":1e300", "temperature" },
-        { "\"top_k\":1.5", "top_k" },
-        { "\"top_k\":-2", "top_k" },
-        { "\"max_tokens\":0", "max_tokens" },
-        { "\"max_tokens\":-2", "max_tokens" },
-        { "\"max_tokens\":4294967296", "max_tokens" },
-        { "\"max_tokens\":1,\"max_completion_tokens\":2", "max_completion_tokens" },
-        { "\"n\":0", "n" },
-        { "\"seed\":1.5", "seed" },
-        { "\"stop\":5", "stop" },
-        { "\"stop\":[\"a\",5]", "stop[1]" },
-        { "\"stop\":\"a\\u0000b\"", "stop" },
-        { "\"logit_bias\":5", "logit_bias" },
-        { "\"logit_bias\":{\"\":1}", "logit_bias" },
-        { "\"logit_bias\":{\" the\":null}", "logit_bias. the" },
-        { "\"logit_bias\":{\"5\":true}", "logit_bias.5" },
-        { "\"logit_bias\":[[1]]", "logit_bias[0]" },
-        { "\"logit_bias\":[[1,2],[\"\",2]]", "logit_bias[1]" },
-        { "\"logit_bias\":[[-1,2]]", "logit_bias[0]" },
-        { "\"dry_sequence_breakers\":[\"\"]", "dry_sequence_breakers[0]" },
-        { "\"samplers\":[\"top_k\"]", "samplers" },
-        { "\"mirostat\":2", "mirostat" },
-        { "\"lora\":[{\"id\":0}]", "lora" },
-        { "\"deadline_ms\":100", "deadline_ms" },
-        { "\"id_slot\":0", "id_slot" },
-        { "\"speculative.n_max\":3", "speculative.n_max" },
-        { "\"store\":true", "store" },
-        { "\"service_tier\":\"flex\"", "service_tier" },
-        { "\"modalities\":[\"text\",\"audio\"]", "modalities" },
-        { "\"audio\":{}", "audio" },
-        { "\"prediction\":{}", "prediction" },
-        { "\"functions\":[]", "functions" },
-        { "\"verbose\":true", "verbose" },
-        { "\"priority\":\"high\"", "priority" },
-        { "\"stream_options\":{\"include_usage\":true}", "stream_options" },
-        { "\"stream\":true,\"stream_options\":{\"a\":1}", "stream_options.a" },
-        { "\"stream\":1", "stream" },
-        { "\"top_logprobs\":2", "top_logprobs" },
-        { "\"logprobs\":true,\"top_logprobs\":21", "top_logprobs" },
-        { "\"response_format\":{}", "response_format.type" },
-        { "\"response_format\":{\"type\":\"json_schema\"}", "response_format.json_schema" },
-        { "\"response_format\":{\"type\":\"text\",\"schema\":{}}", "response_format.type" },
-        { "\"response_format\":{\"type\":\"json_object\",\"schema\":5}", "response_format.schema" },
-        { "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"more\":1}}",
-          "response_format.json_schema.more" },
-        { "\"json_schema\":5", "json_schema" },
-        { "\"grammar\":\"root ::= a\",\"json_schema\":{\"const\":1}", "grammar" },
-        { "\"tools\":{}", "tools" },
-        { "\"tools\":[5]", "tools[0]" },
-        { "\"tools\":[{\"type\":\"web_search\"}]", "tools[0].type" },
-        { "\"tools\":[{\"type\":\"function\"}]", "tools[0].function" },
-        { "\"tools\":[{\"type\":\"function\",\"function\":{\"more\":1}}]", "tools[0].function.more" },
-        { "\"tool_choice\":\"required\"", "tool_choice" },
-        { "\"tool_choice\":\"always\"", "tool_choice" },
-        { "\"tool_choice\":" TOOL("a"), "tool_choice" },
-        { "\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"custom\"}", "tool_choice" },
-        { "\"tools\":[{\"type\":\"function\",\"function\":{}}],\"tool_choice\":{\"type\":\"allowed_tools\","
-          "\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[" TOOL("a") "]}}",
-          "tool_choice.allowed_tools" }, /* a tool without a name */
-        { "\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\","
-                                  "\"tools\":[" TOOL("b") "]}}",
-          "tool_choice.allowed_tools" },
-        { "\"tools\":[" TOOL("a") "],\"reasoning_format\":\"none\"", "reasoning_format" },
-        { "\"reasoning_effort\":\"most\"", "reasoning_effort" },
-        { "\"reasoning_effort\":\"none\",\"thinking_tokens\":5", "reasoning_effort" },
-        { "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"reasoning_effort\":\"high\"}", "reasoning_effort" },
-        { "\"continue_final_message\":true", "continue_final_message" },
-        { "\"continue_final_message\":true,\"add_generation_prompt\":true", "add_generation_prompt" },
-    };
+/* More fields of a chat, and the one that is refused. */
+static const struct {
+    const char *more, *param;
+} refusals[] = {
+    { "\"nothing\":1", "nothing" },
+    { "\"temperature\":\"a\"", "temperature" },
+    { "\"temperature\":-0.5", "temperature" },
+    { "\"temperature\":1e300", "temperature" },
+    { "\"top_k\":1.5", "top_k" },
+    { "\"top_k\":-2", "top_k" },
+    { "\"max_tokens\":0", "max_tokens" },
+    { "\"max_tokens\":-2", "max_tokens" },
+    { "\"max_tokens\":4294967296", "max_tokens" },
+    { "\"max_tokens\":1,\"max_completion_tokens\":2", "max_completion_tokens" },
+    { "\"n\":0", "n" },
+    { "\"seed\":1.5", "seed" },
+    { "\"stop\":5", "stop" },
+    { "\"stop\":[\"a\",5]", "stop[1]" },
+    { "\"stop\":\"a\\u0000b\"", "stop" },
+    { "\"logit_bias\":5", "logit_bias" },
+    { "\"logit_bias\":{\"\":1}", "logit_bias" },
+    { "\"logit_bias\":{\" the\":null}", "logit_bias. the" },
+    { "\"logit_bias\":{\"5\":true}", "logit_bias.5" },
+    { "\"logit_bias\":[[1]]", "logit_bias[0]" },
+    { "\"logit_bias\":[[1,2],[\"\",2]]", "logit_bias[1]" },
+    { "\"logit_bias\":[[-1,2]]", "logit_bias[0]" },
+    { "\"dry_sequence_breakers\":[\"\"]", "dry_sequence_breakers[0]" },
+    { "\"samplers\":[\"top_k\"]", "samplers" },
+    { "\"mirostat\":2", "mirostat" },
+    { "\"lora\":[{\"id\":0}]", "lora" },
+    { "\"deadline_ms\":100", "deadline_ms" },
+    { "\"id_slot\":0", "id_slot" },
+    { "\"speculative.n_max\":3", "speculative.n_max" },
+    { "\"store\":true", "store" },
+    { "\"service_tier\":\"flex\"", "service_tier" },
+    { "\"modalities\":[\"text\",\"audio\"]", "modalities" },
+    { "\"audio\":{}", "audio" },
+    { "\"prediction\":{}", "prediction" },
+    { "\"functions\":[]", "functions" },
+    { "\"verbose\":true", "verbose" },
+    { "\"priority\":\"high\"", "priority" },
+    { "\"stream_options\":{\"include_usage\":true}", "stream_options" },
+    { "\"stream\":true,\"stream_options\":{\"a\":1}", "stream_options.a" },
+    { "\"stream\":1", "stream" },
+    { "\"top_logprobs\":2", "top_logprobs" },
+    { "\"logprobs\":true,\"top_logprobs\":21", "top_logprobs" },
+    { "\"response_format\":{}", "response_format.type" },
+    { "\"response_format\":{\"type\":\"json_schema\"}", "response_format.json_schema" },
+    { "\"response_format\":{\"type\":\"text\",\"schema\":{}}", "response_format.type" },
+    { "\"response_format\":{\"type\":\"json_object\",\"schema\":5}", "response_format.schema" },
+    { "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"more\":1}}",
+      "response_format.json_schema.more" },
+    { "\"json_schema\":5", "json_schema" },
+    { "\"grammar\":\"root ::= a\",\"json_schema\":{\"const\":1}", "grammar" },
+    { "\"tools\":{}", "tools" },
+    { "\"tools\":[5]", "tools[0]" },
+    { "\"tools\":[{\"type\":\"web_search\"}]", "tools[0].type" },
+    { "\"tools\":[{\"type\":\"function\"}]", "tools[0].function" },
+    { "\"tools\":[{\"type\":\"function\",\"function\":{\"more\":1}}]", "tools[0].function.more" },
+    { "\"tool_choice\":\"required\"", "tool_choice" },
+    { "\"tool_choice\":\"always\"", "tool_choice" },
+    { "\"tool_choice\":" TOOL("a"), "tool_choice" },
+    { "\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"custom\"}", "tool_choice" },
+    { "\"tools\":[{\"type\":\"function\",\"function\":{}}],\"tool_choice\":{\"type\":\"allowed_tools\","
+      "\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[" TOOL("a") "]}}",
+      "tool_choice.allowed_tools" }, /* a tool without a name */
+    { ("\"tools\":[" TOOL("a") "],\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\","
+                               "\"tools\":[" TOOL("b") "]}}"),
+      "tool_choice.allowed_tools" },
+    { "\"tools\":[" TOOL("a") "],\"reasoning_format\":\"none\"", "reasoning_format" },
+    { "\"reasoning_effort\":\"most\"", "reasoning_effort" },
+    { "\"reasoning_effort\":\"none\",\"thinking_tokens\":5", "reasoning_effort" },
+    { "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"reasoning_effort\":\"high\"}", "reasoning_effort" },
+    { "\"continue_final_message\":true", "continue_final_message" },
+    { "\"continue_final_message\":true,\"add_generation_prompt\":true", "add_generation_prompt" },
+};
 
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+static void test_generation_fields_refusals(void **state) {
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
         ApiError error;
         int r;
-        GenerationRequest *request = read_chat(cases[i].more, &r, &error);
+        GenerationRequest *request = read_chat(refusals[i].more, &r, &error);
 
-        if (r != API_E_REFUSED || error.status != 400 || strcmp(error.param, cases[i].param) || !*error.message)
-            fail_msg("%s: %d, '%s'", cases[i].more, r, r ? error.param : "");
+        if (r != API_E_REFUSED || error.status != 400 || strcmp(error.param, refusals[i].param) || !*error.message)
+            fail_msg("%s: %d, '%s'", refusals[i].more, r, r ? error.param : "");
         generation_request_free(request);
     }
 }
@@ -446,8 +447,8 @@ static void test_generation_fields_need_messages(void **state) {
         "{}",
         "{\"messages\":null}",
         "{\"messages\":[{\"role\":\"assistant\",\"content\":\"alone\"}]}",
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"a\"},"
-        "{\"role\":\"assistant\",\"content\":\"b\"}]}",
+        ("{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"a\"},"
+         "{\"role\":\"assistant\",\"content\":\"b\"}]}"),
     };
 
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {

@@ -40,7 +40,8 @@ typedef struct KeptMask {
     uint64_t *words;
 } KeptMask;
 
-/* Plain characters along the classes of bytes, made by the first count: a byte of a class leads from a place to the next one. */
+/* Plain characters along the classes of bytes, made by the first count: a byte of a class leads from a place to the
+ * next one. */
 typedef struct PlainEdge {
     uint8_t class;
     uint8_t next; /* PlainPlace */

@@ -192,31 +192,37 @@ enum {
     TOKENS = WORDS + 4 * LONGEST + (int)ARRAY_LEN(others) + 2,
 };
 
+/* Appends the text of a letter to the token under construction. */
+static void add_letter(TokenBytes *token, char *text, const char *letter) {
+    const size_t n = strlen(letter);
+
+    assert_true(token->n_bytes + n <= 4 * LONGEST);
+    memcpy(text + token->n_bytes, letter, n);
+    *token = (TokenBytes){ (const uint8_t *)text, token->n_bytes + (uint32_t)n };
+}
+
 static TokenTrie *make_trie(void) {
     TokenBytes *tokens = calloc(TOKENS, sizeof(*tokens));
-    char *text = calloc(TOKENS, 4 * LONGEST + 1), *at = text;
+    char(*texts)[4 * LONGEST] = calloc(TOKENS, sizeof(*texts));
     TokenTrie *trie = NULL;
     uint32_t n = 0;
 
-    assert_true(tokens && text);
+    assert_true(tokens && texts);
     for (uint32_t length = 1, count = LETTERS; length <= 4; length++, count *= LETTERS)
-        for (uint32_t number = 0; number < count; number++, at += strlen(at) + 1) {
+        for (uint32_t number = 0; number < count; number++, n++)
             for (uint32_t i = 0, left = number; i < length; i++, left /= LETTERS)
-                strcat(at, letters[left % LETTERS]);
-            tokens[n++] = (TokenBytes){ (const uint8_t *)at, (uint32_t)strlen(at) };
-        }
+                add_letter(&tokens[n], texts[n], letters[left % LETTERS]);
     for (uint32_t letter = 0; letter < 4; letter++)
-        for (uint32_t length = 1; length <= LONGEST; length++, at += strlen(at) + 1) {
+        for (uint32_t length = 1; length <= LONGEST; length++, n++)
             for (uint32_t i = 0; i < length; i++)
-                strcat(at, letters[2 * letter]);
-            tokens[n++] = (TokenBytes){ (const uint8_t *)at, (uint32_t)strlen(at) };
-        }
+                add_letter(&tokens[n], texts[n], letters[2 * letter]);
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         tokens[n++] = (TokenBytes){ (const uint8_t *)others[i], (uint32_t)strlen(others[i]) };
     tokens[n++] = (TokenBytes){ (const uint8_t *)"ab", 2 };
+    assert_true(n <= TOKENS);
     assert_int_equal(token_trie_new(&trie, tokens, n), 0);
     free(tokens);
-    free(text);
+    free(texts);
     return trie;
 }
 

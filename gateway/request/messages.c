@@ -67,8 +67,9 @@ static int read_part(const json_t *part, const ContentPart *kinds, size_t n_kind
     return 0;
 }
 
-int content_read(Owned *owned, const json_t *value, const ContentPart *kinds, size_t n_kinds, const char *path,
-                 const char **textp, ApiError *error) {
+/* Reads a content as content_read() does; between its parts stands the separator. */
+static int join_content(Owned *owned, const json_t *value, const ContentPart *kinds, size_t n_kinds,
+                        const char *separator, const char *path, const char **textp, ApiError *error) {
     _cleanup_(str_buf_deinit) StrBuf joined = STR_BUF_NULL;
     const char *text = "";
     FieldPath at;
@@ -85,7 +86,7 @@ int content_read(Owned *owned, const json_t *value, const ContentPart *kinds, si
     for (size_t i = 0; !r && i < json_array_size(value); i++) {
         r = read_part(json_array_get(value, i), kinds, n_kinds, field_path(&at, "%s[%zu]", path, i), &text, error);
         if (!r && i)
-            str_buf_add(&joined, "\n");
+            str_buf_add(&joined, separator);
         if (!r)
             str_buf_add(&joined, text);
     }
@@ -94,6 +95,11 @@ int content_read(Owned *owned, const json_t *value, const ContentPart *kinds, si
     str_buf_add(&joined, "");
     *textp = owned_take(owned, str_buf_steal(&joined));
     return *textp ? 0 : api_error_no_memory(error);
+}
+
+int content_read(Owned *owned, const json_t *value, const ContentPart *kinds, size_t n_kinds, const char *path,
+                 const char **textp, ApiError *error) {
+    return join_content(owned, value, kinds, n_kinds, "\n", path, textp, error);
 }
 
 /* ---- calls of tools ---------------------------------------------------------------------------------------------- */
@@ -254,15 +260,17 @@ static int read_role(const char *text, const char *path, CoordgenRole *rolep, Ap
                            at.text);
 }
 
-/* Finds the text of a message. Only an assistant's message may lack it, beside its calls. */
-static int read_text(Owned *owned, const MessageFields *fields, const char *path, CoordgenMessage *message,
-                     ApiError *error) {
+/* Finds the text of a message. Only an assistant's message may lack it, beside its calls. Parts of an answer that is to
+ * be continued become paragraphs, as at llama-server. */
+static int read_text(Owned *owned, const MessageFields *fields, const char *path, bool is_last,
+                     CoordgenMessage *message, ApiError *error) {
+    const char *separator = is_last && message->role == COORDGEN_ROLE_ASSISTANT ? "\n\n" : "\n";
     FieldPath at;
 
     field_path(&at, "%s.content", path);
     if (fields->content)
-        return content_read(owned, fields->content, content_parts, ARRAY_LEN(content_parts), at.text, &message->text,
-                            error);
+        return join_content(owned, fields->content, content_parts, ARRAY_LEN(content_parts), separator, at.text,
+                            &message->text, error);
     if (message->n_tool_calls)
         return 0;
     if (!fields->refusal)
@@ -271,7 +279,7 @@ static int read_text(Owned *owned, const MessageFields *fields, const char *path
     return 0;
 }
 
-static int read_message(MessageList *messages, const json_t *value, const char *path, ApiError *error) {
+static int read_message(MessageList *messages, const json_t *value, const char *path, bool is_last, ApiError *error) {
     CoordgenMessage message = { 0 };
     MessageFields fields = { 0 };
     FieldPath at;
@@ -296,7 +304,7 @@ static int read_message(MessageList *messages, const json_t *value, const char *
     if (!r && fields.function_call)
         r = read_function_call(&messages->owned, fields.function_call, path, &message, error);
     if (!r)
-        r = read_text(&messages->owned, &fields, path, &message, error);
+        r = read_text(&messages->owned, &fields, path, is_last, &message, error);
     return r ? r : messages_add(messages, &message, error);
 }
 
@@ -315,13 +323,14 @@ int messages_add(MessageList *messages, const CoordgenMessage *message, ApiError
 }
 
 int messages_read(MessageList *messages, const json_t *array, const char *path, ApiError *error) {
+    const size_t n = json_array_size(array);
     FieldPath at;
     int r = 0;
 
-    if (!json_is_array(array) || !json_array_size(array))
+    if (!json_is_array(array) || !n)
         return api_error_field(error, path, "%s must be an array with at least one message", path);
-    for (size_t i = 0; !r && i < json_array_size(array); i++)
-        r = read_message(messages, json_array_get(array, i), field_path(&at, "%s[%zu]", path, i), error);
+    for (size_t i = 0; !r && i < n; i++)
+        r = read_message(messages, json_array_get(array, i), field_path(&at, "%s[%zu]", path, i), i + 1 == n, error);
     return r;
 }
 

@@ -67,6 +67,22 @@ static void test_messages_read(void **state) {
     json_decref(array);
 }
 
+/* Parts are lines; those of an answer that is to be continued, the last message, are paragraphs. */
+static void test_messages_parts(void **state) {
+#define PARTS "\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]"
+    json_t *array = parse("[{\"role\":\"assistant\"," PARTS "},{\"role\":\"user\"," PARTS "},"
+                          "{\"role\":\"assistant\"," PARTS "}]");
+    MessageList messages = { 0 };
+    ApiError error;
+
+    assert_int_equal(messages_read(&messages, array, "messages", &error), 0);
+    assert_string_equal(messages.list[0].text, "a\nb");
+    assert_string_equal(messages.list[1].text, "a\nb");
+    assert_string_equal(messages.list[2].text, "a\n\nb");
+    messages_deinit(&messages);
+    json_decref(array);
+}
+
 static void test_messages_refusals(void **state) {
 #define CONTENT(value) "[{\"role\":\"user\",\"content\":" value "}]"
 #define CALL(call) "[{\"role\":\"assistant\",\"tool_calls\":[" call "]}]"
@@ -192,9 +208,8 @@ static void test_prompt_set(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages_read),
-        cmocka_unit_test(test_messages_refusals),
-        cmocka_unit_test(test_prompts_read),
+        cmocka_unit_test(test_messages_read),     cmocka_unit_test(test_messages_parts),
+        cmocka_unit_test(test_messages_refusals), cmocka_unit_test(test_prompts_read),
         cmocka_unit_test(test_prompt_set),
     };
 

@@ -15,8 +15,8 @@ import time
 
 from gateway_clients import BenchError
 
-BIG_BODY_BYTES = 100_000_000
 PIECE = b"a" * 65536
+BIG_BODY_PIECES = 1526
 OPEN_AGAIN_SECONDS = 1
 DUE_AT_ONCE = 100
 STOP_SECONDS = 30
@@ -50,22 +50,25 @@ def slow(number):
 
 
 def big_body(number):
-    """100 MB, every other client with a length, the others in chunks; no answer stops them."""
+    """100 MB, every other client with a length, the others in chunks; no answer stops them before the end."""
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     if number % 2:
-        yield head + b"Content-Length: %d\r\n\r\n" % BIG_BODY_BYTES
+        yield head + b"Content-Length: %d\r\n\r\n" % (BIG_BODY_PIECES * len(PIECE))
     else:
         yield head + b"Transfer-Encoding: chunked\r\n\r\n"
     piece = PIECE if number % 2 else b"%x\r\n%s\r\n" % (len(PIECE), PIECE)
-    for _ in range(BIG_BODY_BYTES // len(PIECE)):
+    for _ in range(BIG_BODY_PIECES):
         yield piece
+    if not number % 2:
+        yield b"0\r\n\r\n"
 
 
 def garbage(number):
     chance = random.Random(number)
     noise = chance.randbytes(chance.randrange(1, 3000))
     yield (noise + b"\r\n\r\n", post(noise), post(b'{"messages": [{"role": "user", "content": "\xff\xc3\x28"}]}'),
-           post(b"[" * 5000), b"GET /" + noise.replace(b"\n", b"") + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")[number % 5]
+           post(b"[" * 5000), b"GET /" + noise.replace(b"\n", b"") + b" HTTP/1.1\r\nHost: localhost\r\n" +
+           b"Connection: close\r\n\r\n")[number % 5]
 
 
 def half_close(number):

@@ -40,8 +40,8 @@ def machine():
 class Connection(http.client.HTTPConnection):
     """HTTP over a Unix socket (a Path) or loopback TCP (a port)."""
 
-    def __init__(self, address):
-        super().__init__("127.0.0.1", address if isinstance(address, int) else 80, timeout=ANSWER_SECONDS)
+    def __init__(self, address, seconds=ANSWER_SECONDS):
+        super().__init__("127.0.0.1", address if isinstance(address, int) else 80, timeout=seconds)
         self.address = address
 
     def connect(self):
@@ -172,11 +172,14 @@ class Times:
 
     def __init__(self):
         self.began, self.first, self.last, self.end = time.monotonic(), None, None, None
-        self.tokens, self.text = None, ""
+        self.tokens, self.text, self.gaps = None, "", []
 
     def note(self, text):
         now = time.monotonic() - self.began
-        self.first = now if self.first is None else self.first
+        if self.first is None:
+            self.first = now
+        else:
+            self.gaps.append(now - self.last)
         self.last = now
         self.text += text
 
@@ -194,12 +197,12 @@ class Times:
         return {"first_s": self.first, "token_s": self.token_s(), "end_s": self.end, "tokens": self.tokens}
 
 
-def chat_over_http(address, prompt, n_tokens, **fields):
-    """Streams an answer over a connection of its own."""
+def chat_over_http(address, prompt, n_tokens, patience=ANSWER_SECONDS, **fields):
+    """Streams an answer over a connection of its own. patience: seconds without a byte."""
     body = json.dumps({"messages": [{"role": "user", "content": prompt}], "max_tokens": n_tokens, "temperature": 0,
                        "stream": True, "stream_options": {"include_usage": True}, **fields})
     times, tokens = Times(), None
-    with contextlib.closing(Connection(address)) as connection:
+    with contextlib.closing(Connection(address, patience)) as connection:
         connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         if response.status != 200:

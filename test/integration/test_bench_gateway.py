@@ -37,10 +37,29 @@ class BenchGateway(unittest.TestCase):
         for title in ("Times of 4 tokens", "Resident memory", "Until the place"):
             self.assertIn(title, run.stdout)
 
+    def test_crowd(self):
+        """The client's requests succeed beside every attack, and each attack meets the gateway."""
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.json"
+            run = run_bench("--part=crowd", "--attackers=50", "--seconds=0.2", "--turns=1", "--output=4", f"--json={report}")
+            self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
+            found = json.loads(report.read_text())["parts"]["crowd"]
+        self.assertEqual(list(found), ["alone", "half heads", "slow", "big bodies", "garbage", "half-close", "processor"])
+        for name, one in found.items():
+            self.assertEqual(one["failed"], [], name)
+            self.assertGreaterEqual(len(one["models_s"]), 20, name)
+            self.assertTrue(one["gap_s"], name)
+            if name not in ("alone", "processor"):
+                self.assertGreater(one["most_at_once"], 0, name)
+                self.assertGreater(sum(one["ended"].values()) + sum(one["still"].values()), 0, name)
+        self.assertEqual(found["half heads"]["clients"], 50)
+        for title in ("One client's times beside attackers", "What became of the attackers"):
+            self.assertIn(title, run.stdout)
+
     def test_usage(self):
         for args, words in ((["--part=speed"], "no part is named 'speed'"), (["--part=tasks"], "--llama DIR"),
                             (["--part=tasks", f"--llama={TOP}"], "--llama DIR"), (["--repeat=0"], "1 or more"),
-                            (["--output=1"], "2 or more")):
+                            (["--output=1"], "2 or more"), (["--attackers=0"], "1 or more")):
             run = run_bench(*args)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertIn(words, run.stderr)

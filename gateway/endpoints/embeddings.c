@@ -13,6 +13,7 @@
 #include "gateway/endpoints/endpoint_queries.h"
 #include "gateway/endpoints/embedding_input.h"
 #include "gateway/json/field.h"
+#include "gateway/request/generation_fields.h"
 #include "gateway/service/query.h"
 
 enum {
@@ -53,15 +54,6 @@ static int set_pooling(const Field *field, const json_t *value, void *target, co
     return api_error_field(error, path, "%s must be \"mean\", \"last\" or \"cls\"", path);
 }
 
-static int set_priority(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
-    for (int i = COORDGEN_PRIORITY_INTERACTIVE; i <= COORDGEN_PRIORITY_BACKGROUND; i++)
-        if (json_is_string(value) && !strcmp(json_string_value(value), coordgen_priority_name(i))) {
-            *(CoordgenPriority *)target = (CoordgenPriority)i;
-            return 0;
-        }
-    return api_error_field(error, path, "%s must be \"interactive\", \"normal\" or \"background\"", path);
-}
-
 /* Takes the two of llama-server's kinds of norms that the service has. */
 static int set_norm(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
     const json_int_t norm = json_integer_value(value);
@@ -81,7 +73,7 @@ static int read_fields(EmbeddingsRequest *request, const json_t *body, ApiError 
         { "dimensions", field_set_u32, AT(dimensions), 1, UINT32_MAX },
         { "user", NULL, 0, 0, 0 },
         { "pooling", set_pooling, AT(options.pooling), 0, 0 },
-        { "priority", set_priority, AT(options.priority), 0, 0 },
+        { "priority", generation_set_priority, AT(options.priority), 0, 0 },
         { "embd_normalize", set_norm, AT(options.raw), 0, 0 },
     };
     static const Field plain_fields[] = { { "content", field_set_any, AT(input), 0, 0 } };

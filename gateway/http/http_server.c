@@ -208,7 +208,7 @@ static int busy(ApiError *error, const char *what) {
     return API_E_REFUSED;
 }
 
-/* Takes a part of the body. A body that is too long is refused as soon as its length is known. */
+/* Takes a part of the body. A body that grows too long is dropped, and refused at its end. */
 static enum MHD_Result take(HttpServer *server, Exchange *exchange, const char *data, size_t *len_bytesp) {
     const size_t len_bytes = *len_bytesp;
     ApiError error;

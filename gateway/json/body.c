@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-/* Counts commas and opening brackets outside of strings, in any text: at least as many as it has values beside one. */
+/* Counts commas and opening brackets outside of strings. Each value but the first stands behind one of these. */
 static size_t count_values(const char *text, size_t len_bytes) {
     bool in_string = false;
     size_t n = 0;

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/strings/utf8.h"
 #include "gateway/request/generation_tools.h"
+#include "gateway/json/refused_fields.h"
 
 #define AT(member) offsetof(GenerationRequest, member)
 
@@ -123,23 +124,8 @@ const FieldTable generation_chat_table = { fields, ARRAY_LEN(fields) };
     X("reasoning_budget_message", "the end of thinking is the model's own mark")                                       \
     X("prompt", "a conversation has messages: POST /v1/completions takes a prompt")
 
-static int refuse(const Field *field, const json_t *value, void *target, const char *path, ApiError *error);
-
-static const Field refused[] = {
-#define FIELD(name, why) { name, refuse, 0, 0, 0 },
-    REFUSED(FIELD)
-#undef FIELD
-};
-static const char *const reasons[] = {
-#define REASON(name, why) why,
-    REFUSED(REASON)
-#undef REASON
-};
+DEFINE_REFUSED_FIELDS(REFUSED)
 const FieldTable generation_chat_refused = { refused, ARRAY_LEN(refused) };
-
-static int refuse(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
-    return api_error_field(error, path, "%s is not supported: %s", path, reasons[field - refused]);
-}
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "gateway/request/generation_chat.h"
 #include "gateway/request/generation_constraint.h"
 #include "gateway/request/sampling_fields.h"
+#include "gateway/json/refused_fields.h"
 
 #define AT(member) offsetof(GenerationRequest, member)
 
@@ -118,7 +119,7 @@ static int set_no_reuse(const Field *field, const json_t *value, void *target, c
     return r;
 }
 
-static int set_priority(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
+int generation_set_priority(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
     const char *name = json_string_value(value);
 
     for (int i = COORDGEN_PRIORITY_INTERACTIVE; name && i <= COORDGEN_PRIORITY_BACKGROUND; i++)
@@ -174,7 +175,7 @@ static const Field common_fields[] = {
     { "lora", check_lora, 0, 0, 0 },
     { "grammar_lazy", field_only_false, 0, 0, 0 },
     /* Fields of coordgen: */
-    { "priority", set_priority, AT(options.priority), 0, 0 },
+    { "priority", generation_set_priority, AT(options.priority), 0, 0 },
     { "no_history", field_set_bool, AT(options.no_history), 0, 0 },
     { "no_reuse", field_set_bool, AT(options.no_reuse), 0, 0 },
     { "speculation", field_set_text, AT(options.speculation), 0, 0 },
@@ -198,22 +199,7 @@ static const Field common_fields[] = {
     X("speculative.ngram_size_m", "the service chooses drafts by what they bring: see speculation")                    \
     X("speculative.ngram_min_hits", "the service chooses drafts by what they bring: see speculation")
 
-static int refuse(const Field *field, const json_t *value, void *target, const char *path, ApiError *error);
-
-static const Field refused[] = {
-#define FIELD(name, why) { name, refuse, 0, 0, 0 },
-    REFUSED(FIELD)
-#undef FIELD
-};
-static const char *const reasons[] = {
-#define REASON(name, why) why,
-    REFUSED(REASON)
-#undef REASON
-};
-
-static int refuse(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
-    return api_error_field(error, path, "%s is not supported: %s", path, reasons[field - refused]);
-}
+DEFINE_REFUSED_FIELDS(REFUSED)
 
 /* ---- everything -------------------------------------------------------------------------------------------------- */
 

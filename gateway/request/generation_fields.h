@@ -20,5 +20,7 @@ enum {
 };
 int generation_fields_read(GenerationRequest *request, unsigned int groups, const FieldTable *more, size_t n_more,
                            ApiError *error);
+/* Sets a CoordgenPriority by its name. */
+FieldSet generation_set_priority;
 
 #endif

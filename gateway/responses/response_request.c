@@ -9,6 +9,7 @@
 #include "gateway/request/generation_fields.h"
 #include "gateway/responses/response_input.h"
 #include "gateway/responses/response_tools.h"
+#include "gateway/json/refused_fields.h"
 
 #define AT(member) offsetof(ResponseRequest, member)
 
@@ -252,22 +253,7 @@ static const Field fields[] = {
     X("add_generation_prompt", "a response begins a new answer: leave it out")                                         \
     X("continue_final_message", "a response begins a new answer: POST /v1/chat/completions can continue one")
 
-static int refuse(const Field *field, const json_t *value, void *target, const char *path, ApiError *error);
-
-static const Field refused[] = {
-#define FIELD(name, why) { name, refuse, 0, 0, 0 },
-    REFUSED(FIELD)
-#undef FIELD
-};
-static const char *const reasons[] = {
-#define REASON(name, why) why,
-    REFUSED(REASON)
-#undef REASON
-};
-
-static int refuse(const Field *field, const json_t *value, void *target, const char *path, ApiError *error) {
-    return api_error_field(error, path, "%s is not supported: %s", path, reasons[field - refused]);
-}
+DEFINE_REFUSED_FIELDS(REFUSED)
 
 /* ---- everything -------------------------------------------------------------------------------------------------- */
 
